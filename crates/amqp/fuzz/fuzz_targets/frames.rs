@@ -1,0 +1,7 @@
+//! The frame cutter against arbitrary streams.
+#![no_main]
+
+#[path = "../checks.rs"]
+mod checks;
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| checks::frames(data));

@@ -1,0 +1,7 @@
+//! The method decoder against arbitrary payloads.
+#![no_main]
+
+#[path = "../checks.rs"]
+mod checks;
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| checks::method(data));

@@ -1,0 +1,7 @@
+//! The table decoder against arbitrary blocks.
+#![no_main]
+
+#[path = "../checks.rs"]
+mod checks;
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| checks::table(data));

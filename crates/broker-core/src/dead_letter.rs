@@ -1,0 +1,29 @@
+//! What a dead-lettered message looks like and where it may go. (work continues below)
+
+use serde::{Deserialize, Serialize};
+
+/// Of what a message died.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DeathReason {
+    /// A consumer rejected it without requeue.
+    Rejected,
+    /// Its time was over.
+    Expired,
+    /// It made room, or found none.
+    MaxLength,
+    /// It was returned too often.
+    DeliveryLimit,
+}
+
+impl DeathReason {
+    /// The word in `x-death` and in the headers about the first and last death.
+    pub fn name(self) -> &'static str {
+        match self {
+            DeathReason::Rejected => "rejected",
+            DeathReason::Expired => "expired",
+            DeathReason::MaxLength => "maxlen",
+            DeathReason::DeliveryLimit => "delivery_limit",
+        }
+    }
+}

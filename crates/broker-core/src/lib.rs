@@ -1,0 +1,16 @@
+//! The rules of the broker, pure and deterministic.
+//!
+//! Time is an argument, effects come back as values. This crate knows names, exchanges and
+//! routing, queues, channels, policies, permissions, limits and metadata. It must not know a
+//! clock, randomness, I/O, async, YAML, JSON or frames: of `amqp` it uses values and properties.
+
+pub mod dead_letter;
+pub mod names;
+pub mod queue;
+pub mod refusal;
+pub mod settings;
+pub mod time;
+
+pub use names::{ConsumerTag, ExchangeName, QueueName, UserName, VhostName};
+pub use refusal::Refusal;
+pub use time::{Millis, Timestamp};

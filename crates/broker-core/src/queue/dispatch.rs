@@ -1,0 +1,280 @@
+//! Handing messages out: to consumers in turn, or to a channel that asks.
+
+use super::effect::{Delivery, Effect, Effects, Got, QueueFault, Use};
+use super::entry::{Entry, EntryId, HolderId};
+use super::held::HoldList;
+use super::leases::{Lease, NO_LIMIT, Role};
+use super::limits::Admission;
+use super::machine::{QueueMachine, dead_letter};
+use super::ready::Head;
+use super::table::{Message, Place, State};
+use super::{CONSUMERS_PER_QUEUE_MAX, Pause, RefusedBecause};
+use crate::dead_letter::DeathReason;
+use crate::settings::QueueKind;
+use crate::time::Timestamp;
+
+/// How much one call may hand out. What is handed out is taken off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DispatchBudget {
+    /// Messages; expired ones count.
+    pub messages: u32,
+    /// Bytes; the last message may go over.
+    pub bytes: u64,
+}
+
+/// Why a dispatch ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DispatchEnd {
+    /// Nothing is ready.
+    Empty,
+    /// No consumer can be given anything.
+    NoCredit,
+    /// The budget is used up: call again.
+    Budget,
+}
+
+/// What happened to the message that is next.
+pub(super) enum Step {
+    Delivered { bytes: u32 },
+    Expired,
+    NoCredit,
+    Empty,
+}
+
+impl<C: Clone> QueueMachine<C> {
+    /// Takes a message in, or refuses it. Nothing is handed out, except when a limit would
+    /// otherwise cost a message that a consumer could take at once.
+    // rabbitmq: queues, length limits and overflow
+    pub fn enqueue(&mut self, now: Timestamp, entry: Entry<C>, out: &mut Effects<C>) {
+        if !self.table.takes(entry.id) {
+            let why = RefusedBecause::IdNotIncreasing;
+            out.push(Effect::Refused { id: entry.id, content: entry.content, why });
+            return;
+        }
+        match self.admit(now, entry.bytes, out) {
+            Admission::Taken => {
+                self.append(now, entry);
+                self.after_enqueue(now, out);
+            }
+            Admission::Refused { dead_letter } => self.refuse(now, entry, dead_letter, out),
+        }
+    }
+
+    fn append(&mut self, now: Timestamp, entry: Entry<C>) {
+        let expires_at = self.rules.expiry(now, entry.expires_at);
+        let level = self.rules.level(entry.priority);
+        self.insert(entry, level, expires_at);
+    }
+
+    pub(super) fn insert(&mut self, entry: Entry<C>, level: u8, expires_at: Option<Timestamp>) {
+        let Entry { id, content, bytes, persistent, delivery_count, acquired_count, .. } = entry;
+        let mut message = Message::new(content, bytes, level, expires_at);
+        message.persistent = persistent;
+        message.delivery_count = delivery_count;
+        message.acquired_count = acquired_count;
+        let place = self.table.push(id, message);
+        self.ready.push(level, place);
+        self.amounts.ready.add(bytes);
+    }
+
+    fn refuse(&mut self, now: Timestamp, entry: Entry<C>, dead: bool, out: &mut Effects<C>) {
+        let (id, content) = (entry.id, entry.content.clone());
+        if dead && self.has_dead_letter_exchange() {
+            let expires_at = self.rules.expiry(now, entry.expires_at);
+            let mut message = Message::new(entry.content, entry.bytes, 0, expires_at);
+            message.delivery_count = entry.delivery_count;
+            message.acquired_count = entry.acquired_count;
+            out.push(dead_letter(id, message, DeathReason::MaxLength));
+        }
+        out.push(Effect::Refused { id, content, why: RefusedBecause::Overflow });
+    }
+
+    /// Hands ready messages to consumers that can be given some, within the budget.
+    // rabbitmq: queues, consumers
+    pub fn dispatch(
+        &mut self,
+        now: Timestamp,
+        budget: &mut DispatchBudget,
+        out: &mut Effects<C>,
+    ) -> DispatchEnd {
+        self.send_dead_letters(out);
+        let end = self.hand_out(now, budget, out);
+        self.refusing = self.refusing && self.still_refuses();
+        end
+    }
+
+    fn hand_out(
+        &mut self,
+        now: Timestamp,
+        budget: &mut DispatchBudget,
+        out: &mut Effects<C>,
+    ) -> DispatchEnd {
+        while budget.messages > 0 && budget.bytes > 0 {
+            let bytes = match self.step(now, out) {
+                Step::Delivered { bytes } => bytes,
+                Step::Expired => 0,
+                Step::NoCredit => return DispatchEnd::NoCredit,
+                Step::Empty => return DispatchEnd::Empty,
+            };
+            budget.messages -= 1;
+            budget.bytes = budget.bytes.saturating_sub(u64::from(bytes));
+        }
+        DispatchEnd::Budget
+    }
+
+    /// Deals with the message that is next.
+    pub(super) fn step(&mut self, now: Timestamp, out: &mut Effects<C>) -> Step {
+        let Some(head) = self.ready.head() else { return Step::Empty };
+        if self.table.get(head.place).is_some_and(|message| message.expired(now)) {
+            self.die(head.place, DeathReason::Expired, out);
+            return Step::Expired;
+        }
+        let Some(at) = self.rotation.first(&mut self.leases) else { return Step::NoCredit };
+        let lease = self.leases.get(at);
+        let consumer = lease.consumer_id();
+        let (holder, no_ack) = (lease.holder, lease.no_ack);
+        let handed = match no_ack {
+            true => self.hand_over(head),
+            false => self.hold(head, at, now),
+        };
+        self.rotation.turn(&mut self.leases);
+        let Some((entry, handed)) = handed else { return Step::Expired };
+        let bytes = handed.bytes;
+        out.push(Effect::Deliver(Delivery {
+            consumer,
+            holder,
+            entry,
+            content: handed.content,
+            bytes,
+            delivery_count: handed.delivery_count,
+            acquired_count: handed.acquired_count,
+            redelivered: handed.acquired_count > 0,
+            no_ack,
+        }));
+        Step::Delivered { bytes }
+    }
+
+    /// The head leaves the queue with its delivery.
+    fn hand_over(&mut self, head: Head) -> Option<(EntryId, Handed<C>)> {
+        self.ready.take(head, &self.table);
+        let (id, message) = self.table.remove(head.place)?;
+        self.amounts.ready.sub(message.bytes);
+        let Message { content, bytes, delivery_count, acquired_count, .. } = message;
+        Some((id, Handed { content, bytes, delivery_count, acquired_count }))
+    }
+
+    /// The head is held by this lease.
+    fn hold(&mut self, head: Head, at: u32, now: Timestamp) -> Option<(EntryId, Handed<C>)> {
+        self.ready.take(head, &self.table);
+        let (id, message) = self.table.cell_mut(head.place)?;
+        let handed = Handed {
+            content: message.content.clone(),
+            bytes: message.bytes,
+            delivery_count: message.delivery_count,
+            acquired_count: message.acquired_count,
+        };
+        self.amounts.ready.sub(handed.bytes);
+        let lease = self.leases.get_mut(at);
+        message.state = State::Held(self.holds.push(&mut lease.holds, at, head.place, now));
+        self.amounts.unacked.add(handed.bytes);
+        note_late(&mut self.late_from, lease.timeout_ms, now);
+        Some((id, handed))
+    }
+
+    /// A message that was taken out is held by this lease.
+    pub(super) fn place_held(&mut self, place: Place, at: u32, now: Timestamp) {
+        let Some(message) = self.table.get_mut(place) else { return };
+        let lease = self.leases.get_mut(at);
+        message.state = State::Held(self.holds.push(&mut lease.holds, at, place, now));
+        self.amounts.unacked.add(message.bytes);
+        note_late(&mut self.late_from, lease.timeout_ms, now);
+    }
+
+    /// `basic.get`: the next message, for this channel. Messages that have expired before it go.
+    // rabbitmq: basic.get
+    pub fn get(
+        &mut self,
+        now: Timestamp,
+        holder: HolderId,
+        no_ack: bool,
+        out: &mut Effects<C>,
+    ) -> Result<Option<Got<C>>, QueueFault> {
+        if self.rules.single_active && self.rules.kind == QueueKind::Quorum {
+            return Err(QueueFault::SingleActiveConsumerGet);
+        }
+        self.touch(now, Use::Get);
+        let Some(head) = self.unexpired_head(now, out) else { return Ok(None) };
+        let handed = match no_ack {
+            true => self.hand_over(head),
+            false => {
+                let at = self.fetch_lease(holder)?;
+                self.hold(head, at, now)
+            }
+        };
+        self.refusing = self.refusing && self.still_refuses();
+        Ok(handed.map(|(entry, handed)| Got {
+            delivery: Delivery {
+                consumer: None,
+                holder,
+                entry,
+                content: handed.content,
+                bytes: handed.bytes,
+                delivery_count: handed.delivery_count,
+                acquired_count: handed.acquired_count,
+                redelivered: handed.acquired_count > 0,
+                no_ack,
+            },
+            ready_left: self.amounts.ready.messages,
+        }))
+    }
+
+    fn unexpired_head(&mut self, now: Timestamp, out: &mut Effects<C>) -> Option<Head> {
+        loop {
+            let head = self.ready.head()?;
+            if !self.table.get(head.place)?.expired(now) {
+                return Some(head);
+            }
+            self.die(head.place, DeathReason::Expired, out);
+        }
+    }
+
+    /// The lease of what this channel fetches.
+    pub(super) fn fetch_lease(&mut self, holder: HolderId) -> Result<u32, QueueFault> {
+        if let Some(at) = self.leases.fetches_of(holder) {
+            return Ok(at);
+        }
+        if self.leases.len() >= CONSUMERS_PER_QUEUE_MAX {
+            return Err(QueueFault::TooManyConsumers);
+        }
+        Ok(self.leases.add(Lease {
+            holder,
+            holds: HoldList::EMPTY,
+            role: Role::Fetch,
+            credit: NO_LIMIT,
+            timeout_ms: self.rules.consumer_timeout_ms.unwrap_or(NO_LIMIT),
+            joined: 0,
+            priority: 0,
+            paused: Pause::NONE,
+            no_ack: false,
+            queued: false,
+            stopped: false,
+            benched: false,
+        }))
+    }
+}
+
+/// What a delivery takes from its message.
+struct Handed<C> {
+    content: C,
+    bytes: u32,
+    delivery_count: u32,
+    acquired_count: u32,
+}
+
+/// A delivery begins: the next late moment is not after its own.
+fn note_late(late_from: &mut Option<Timestamp>, timeout_ms: u64, now: Timestamp) {
+    if timeout_ms != NO_LIMIT {
+        let late_at = Timestamp(now.0.saturating_add(timeout_ms));
+        *late_from = Some(late_from.map_or(late_at, |at| at.min(late_at)));
+    }
+}

@@ -1,0 +1,139 @@
+//! Length limits: what is refused, what is dropped, and when a refusing queue takes again.
+//!
+//! A message that a consumer can take at once is no overflow: RabbitMQ counts after it has
+//! handed out. Callers enqueue whole batches before they dispatch, so heads are handed out here
+//! before one is dropped or refused.
+
+use super::WORK_PER_CALL_MAX;
+use super::dispatch::Step;
+use super::effect::Effects;
+use super::machine::QueueMachine;
+use super::rules::{AtLimit, OnDeath};
+use crate::dead_letter::DeathReason;
+use crate::settings::QueueKind;
+use crate::time::Timestamp;
+
+/// Whether a new message comes in.
+pub(super) enum Admission {
+    Taken,
+    Refused { dead_letter: bool },
+}
+
+impl<C: Clone> QueueMachine<C> {
+    /// Whether the queue would refuse a message of this size, as far as that can be told without
+    /// handing out what is ready.
+    pub fn would_refuse(&self, bytes: u32) -> bool {
+        match (self.rules.at_limit, self.rules.kind) {
+            (AtLimit::DropHead | AtLimit::Nothing, _) => false,
+            (AtLimit::Refuse { .. }, QueueKind::Classic) => self.is_over(1, u64::from(bytes)),
+            (AtLimit::Refuse { .. }, QueueKind::Quorum) => self.refusing,
+        }
+    }
+
+    pub(super) fn has_dead_letter_exchange(&self) -> bool {
+        self.rules.on_death != OnDeath::Drop
+    }
+
+    pub(super) fn admit(&mut self, now: Timestamp, bytes: u32, out: &mut Effects<C>) -> Admission {
+        let AtLimit::Refuse { dead_letter } = self.rules.at_limit else { return Admission::Taken };
+        while self.would_refuse(bytes) {
+            match self.step(now, out) {
+                Step::Delivered { .. } | Step::Expired => {
+                    self.refusing = self.refusing && self.still_refuses();
+                }
+                Step::NoCredit | Step::Empty => return Admission::Refused { dead_letter },
+            }
+        }
+        Admission::Taken
+    }
+
+    pub(super) fn after_enqueue(&mut self, now: Timestamp, out: &mut Effects<C>) {
+        match self.rules.at_limit {
+            AtLimit::DropHead => self.enforce_limits(now, out),
+            // A quorum queue takes the message that tips it.
+            AtLimit::Refuse { .. } => {
+                self.refusing = self.rules.kind == QueueKind::Quorum && self.tips(now, out);
+            }
+            AtLimit::Nothing => {}
+        }
+    }
+
+    fn tips(&mut self, now: Timestamp, out: &mut Effects<C>) -> bool {
+        while self.is_over(0, 0) {
+            match self.step(now, out) {
+                Step::Delivered { .. } | Step::Expired => {}
+                Step::NoCredit | Step::Empty => return true,
+            }
+        }
+        false
+    }
+
+    /// Drops heads until the queue is within its limits, if that is its way.
+    pub(super) fn enforce_limits(&mut self, now: Timestamp, out: &mut Effects<C>) {
+        self.trimming = false;
+        if self.rules.at_limit != AtLimit::DropHead {
+            return;
+        }
+        let mut work = WORK_PER_CALL_MAX;
+        while self.is_over(0, 0) {
+            if work == 0 {
+                self.trimming = true;
+                return;
+            }
+            work -= 1;
+            match self.step(now, out) {
+                Step::Delivered { .. } | Step::Expired => {}
+                Step::NoCredit => {
+                    let Some(head) = self.ready.head() else { return };
+                    self.die(head.place, DeathReason::MaxLength, out);
+                }
+                Step::Empty => return,
+            }
+        }
+    }
+
+    /// Whether so much more would be too much.
+    // rabbitmq: queues, what counts towards the limits
+    fn is_over(&self, more: u64, more_bytes: u64) -> bool {
+        let (messages, bytes) = self.counted();
+        messages + more > self.rules.max_length
+            || bytes.saturating_add(more_bytes) > self.rules.max_bytes
+    }
+
+    /// What counts towards the limits. Dead letters of a queue that drops heads do not: they
+    /// were dropped for the sake of the limit.
+    fn counted(&self) -> (u64, u64) {
+        let ready = self.amounts.ready;
+        match self.rules.kind {
+            QueueKind::Classic => (ready.messages, ready.bytes),
+            QueueKind::Quorum => {
+                let (delayed, dead) = (self.amounts.delayed, self.amounts.dead);
+                let dead = match self.rules.at_limit {
+                    AtLimit::DropHead => (0, 0),
+                    AtLimit::Refuse { .. } | AtLimit::Nothing => (dead.messages, dead.bytes),
+                };
+                (
+                    ready.messages + delayed.messages + dead.0,
+                    ready.bytes + delayed.bytes + dead.1,
+                )
+            }
+        }
+    }
+
+    /// Whether a refusing quorum queue is still above 80 % of a limit.
+    // rabbitmq: queues, quorum reject-publish
+    pub(super) fn still_refuses(&self) -> bool {
+        if !matches!(self.rules.at_limit, AtLimit::Refuse { .. }) {
+            return false;
+        }
+        let (messages, bytes) = self.counted();
+        messages > resume_at(self.rules.max_length) || bytes > resume_at(self.rules.max_bytes)
+    }
+}
+
+fn resume_at(limit: u64) -> u64 {
+    match limit {
+        u64::MAX => u64::MAX,
+        limit => (u128::from(limit) * 4 / 5) as u64,
+    }
+}

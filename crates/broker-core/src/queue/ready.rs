@@ -1,0 +1,207 @@
+//! The order in which messages are handed out.
+//!
+//! Quorum queues: returned messages in order of return, then levels from the highest, each first
+//! in, first out. Classic queues: levels, a requeued message at its old place. Knows places,
+//! not messages: the table says whether a place still belongs in a line.
+
+use std::collections::{BTreeSet, VecDeque};
+
+use super::table::{Place, State, Table};
+
+/// Capacity, in places, that an emptied line keeps.
+const KEPT_PLACES: usize = 32;
+
+/// Places in order. Messages that leave out of turn stay as stale places until they reach the
+/// front or outnumber the others.
+#[derive(Debug)]
+struct Line {
+    places: VecDeque<Place>,
+    stale: usize,
+    state: State,
+}
+
+impl Line {
+    fn new(state: State) -> Self {
+        Self { places: VecDeque::new(), stale: 0, state }
+    }
+
+    fn len(&self) -> usize {
+        self.places.len() - self.stale
+    }
+
+    fn belongs<C>(&self, table: &Table<C>, place: Place) -> bool {
+        table.get(place).is_some_and(|message| message.state == self.state)
+    }
+
+    /// Notes that a message of this line has left out of turn.
+    fn leave<C>(&mut self, table: &Table<C>) {
+        self.stale += 1;
+        self.trim(table);
+        if self.stale > KEPT_PLACES && self.stale * 2 > self.places.len() {
+            let state = self.state;
+            self.places.retain(|place| table.get(*place).is_some_and(|m| m.state == state));
+            self.stale = 0;
+        }
+        self.shrink();
+    }
+
+    /// Makes the front a live place.
+    fn trim<C>(&mut self, table: &Table<C>) {
+        while self.stale > 0 {
+            match self.places.front() {
+                Some(front) if !self.belongs(table, *front) => {
+                    self.places.pop_front();
+                    self.stale -= 1;
+                }
+                _ => return,
+            }
+        }
+    }
+
+    fn pop<C>(&mut self, table: &Table<C>) {
+        self.places.pop_front();
+        if self.stale > 0 {
+            self.trim(table);
+        }
+        self.shrink();
+    }
+
+    fn shrink(&mut self) {
+        let capacity = self.places.capacity();
+        if capacity > KEPT_PLACES && self.places.len() * 4 < capacity {
+            self.places.shrink_to(KEPT_PLACES.max(self.places.len() * 2));
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Level {
+    priority: u8,
+    line: Line,
+    /// Classic queues: what came back. Always older than the line, for that has gone on.
+    requeued: BTreeSet<Place>,
+}
+
+/// From where the next message comes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Source {
+    Returned,
+    Requeued(usize),
+    Line(usize),
+}
+
+/// The next message of the queue or of a level.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Head {
+    pub(super) place: Place,
+    source: Source,
+}
+
+#[derive(Debug)]
+pub(super) struct Ready {
+    returned: Line,
+    /// From the highest; at most 256, made when first used.
+    levels: Vec<Level>,
+}
+
+impl Ready {
+    pub(super) fn new() -> Self {
+        Self { returned: Line::new(State::Returned), levels: Vec::new() }
+    }
+
+    fn level(&mut self, priority: u8) -> &mut Level {
+        let found = self.levels.iter().position(|level| level.priority <= priority);
+        let at = found.unwrap_or(self.levels.len());
+        if self.levels.get(at).is_none_or(|level| level.priority != priority) {
+            let level =
+                Level { priority, line: Line::new(State::Ready), requeued: BTreeSet::new() };
+            self.levels.insert(at, level);
+        }
+        &mut self.levels[at]
+    }
+
+    /// A message for the first time; its place is the latest of all.
+    pub(super) fn push(&mut self, priority: u8, place: Place) {
+        self.level(priority).line.places.push_back(place);
+    }
+
+    /// A message that goes back to its old place.
+    pub(super) fn requeue(&mut self, priority: u8, place: Place) {
+        self.level(priority).requeued.insert(place);
+    }
+
+    /// A message that goes in front of all levels, behind those that were returned before.
+    pub(super) fn give_back(&mut self, place: Place) {
+        self.returned.places.push_back(place);
+    }
+
+    /// The next message.
+    pub(super) fn head(&self) -> Option<Head> {
+        if let Some(place) = self.returned.places.front() {
+            return Some(Head { place: *place, source: Source::Returned });
+        }
+        self.levels.iter().enumerate().find_map(|(at, level)| level.head(at))
+    }
+
+    /// The heads of returns and of each level: the only ones that expire.
+    pub(super) fn heads(&self) -> impl Iterator<Item = Head> {
+        let returned = self.returned.places.front();
+        let returned = returned.map(|place| Head { place: *place, source: Source::Returned });
+        let levels = self.levels.iter().enumerate();
+        returned.into_iter().chain(levels.filter_map(|(at, level)| level.head(at)))
+    }
+
+    /// Takes a head out. The caller has not changed its message yet.
+    pub(super) fn take<C>(&mut self, head: Head, table: &Table<C>) {
+        match head.source {
+            Source::Returned => self.returned.pop(table),
+            Source::Requeued(at) => {
+                self.levels[at].requeued.pop_first();
+            }
+            Source::Line(at) => self.levels[at].line.pop(table),
+        }
+    }
+
+    /// A ready message leaves out of turn. `state` is what it was; the table knows it no more
+    /// as that.
+    pub(super) fn leave<C>(&mut self, state: State, priority: u8, place: Place, table: &Table<C>) {
+        match state {
+            State::Ready => self.level(priority).line.leave(table),
+            State::Returned => self.returned.leave(table),
+            State::Requeued => {
+                self.level(priority).requeued.remove(&place);
+            }
+            State::Delayed | State::Held(_) | State::Dead(_) => {}
+        }
+    }
+
+    pub(super) fn returned(&self) -> u64 {
+        self.returned.len() as u64
+    }
+
+    /// Ready messages of each level that has any, from the highest; returned ones are apart.
+    pub(super) fn by_priority(&self) -> impl Iterator<Item = (u8, u64)> {
+        let counted = self.levels.iter().map(|level| {
+            (level.priority, (level.line.len() + level.requeued.len()) as u64)
+        });
+        counted.filter(|(_, messages)| *messages > 0)
+    }
+
+    pub(super) fn memory_bytes(&self) -> usize {
+        let lines = self.levels.iter().map(|level| {
+            let places = level.line.places.capacity() + level.requeued.len() * 2;
+            places * size_of::<Place>() + size_of::<Level>()
+        });
+        lines.sum::<usize>() + self.returned.places.capacity() * size_of::<Place>()
+    }
+}
+
+impl Level {
+    fn head(&self, at: usize) -> Option<Head> {
+        if let Some(place) = self.requeued.first() {
+            return Some(Head { place: *place, source: Source::Requeued(at) });
+        }
+        let place = *self.line.places.front()?;
+        Some(Head { place, source: Source::Line(at) })
+    }
+}

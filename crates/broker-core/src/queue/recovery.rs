@@ -1,0 +1,160 @@
+//! State without rules: what recovery, followers and storage do to a queue. And looking at it.
+//!
+//! A follower restores, forgets and returns as the log says; when it becomes the leader it has
+//! the messages in the right order and nobody holds any.
+
+use super::entry::{ConsumerId, Entry, EntryId, EntryState, EntryView, HolderId};
+use super::machine::QueueMachine;
+use super::table::{Message, Place, State};
+use crate::dead_letter::DeathReason;
+use crate::time::Timestamp;
+
+impl<C: Clone> QueueMachine<C> {
+    /// Puts a message in as it is: no limit, no time to live, no refusal. Answers whether its id
+    /// was new; ids must increase.
+    pub fn restore(&mut self, entry: Entry<C>) -> bool {
+        if !self.table.takes(entry.id) {
+            return false;
+        }
+        let level = self.rules.level(entry.priority);
+        let expires_at = entry.expires_at;
+        self.insert(entry, level, expires_at);
+        true
+    }
+
+    /// Takes messages out, wherever they are. Ids that are not there are skipped.
+    pub fn forget(&mut self, ids: &[EntryId], gone: &mut Vec<C>) {
+        for id in ids {
+            let Some(place) = self.table.find(*id) else { continue };
+            let lease = self.lease_of(place);
+            self.take_out(place);
+            if let Some((_, message)) = self.table.remove(place) {
+                gone.push(message.content);
+            }
+            if let Some(at) = lease {
+                self.after_release(at);
+            }
+        }
+        self.repack_holds();
+    }
+
+    /// A message came back with these counts, held back until `until`. Answers whether it is
+    /// there.
+    pub fn returned(
+        &mut self,
+        id: EntryId,
+        delivery_count: u32,
+        acquired_count: u32,
+        until: Option<Timestamp>,
+    ) -> bool {
+        let Some(place) = self.table.find(id) else { return false };
+        self.move_out(place, |message| {
+            message.delivery_count = delivery_count;
+            message.acquired_count = acquired_count;
+        });
+        match until {
+            Some(due) => self.place_delayed(place, due),
+            None => self.place_ready(place),
+        }
+        true
+    }
+
+    /// A message waits for the confirms of its dead letter. It is published again by the next
+    /// dispatch. Answers whether it is there.
+    pub fn restore_dead_letter(&mut self, id: EntryId, reason: DeathReason) -> bool {
+        let Some(place) = self.table.find(id) else { return false };
+        self.move_out(place, |_| {});
+        self.place_dead(place, reason);
+        true
+    }
+
+    /// Ready messages are held again by a channel that held them before this member led.
+    /// Answers how many were ready.
+    pub fn hold_again(
+        &mut self,
+        now: Timestamp,
+        holder: HolderId,
+        consumer: Option<ConsumerId>,
+        ids: &[EntryId],
+    ) -> u32 {
+        let lease = match consumer.and_then(|consumer| self.leases.find(consumer)) {
+            Some(at) => at,
+            None => match self.fetch_lease(holder) {
+                Ok(at) => at,
+                Err(_) => return 0,
+            },
+        };
+        let mut held = 0;
+        for id in ids {
+            let Some(place) = self.table.find(*id) else { continue };
+            if self.is_ready(place) {
+                self.move_out(place, |_| {});
+                self.place_held(place, lease, now);
+                held += 1;
+            }
+        }
+        self.leases.end_if_idle(lease);
+        held
+    }
+
+    fn is_ready(&self, place: Place) -> bool {
+        let state = self.table.get(place).map(|message| message.state);
+        matches!(state, Some(State::Ready | State::Requeued | State::Returned))
+    }
+
+    fn move_out(&mut self, place: Place, change: impl FnOnce(&mut Message<C>)) {
+        let lease = self.lease_of(place);
+        self.take_out(place);
+        if let Some(message) = self.table.get_mut(place) {
+            change(message);
+        }
+        if let Some(at) = lease {
+            self.after_release(at);
+        }
+    }
+
+    /// A live message.
+    pub fn entry(&self, id: EntryId) -> Option<EntryView<'_, C>> {
+        let place = self.table.look_up(id)?;
+        Some(self.view(id, self.table.get(place)?))
+    }
+
+    /// Where a live message is, to be changed when storage moves it.
+    pub fn content_mut(&mut self, id: EntryId) -> Option<&mut C> {
+        let place = self.table.find(id)?;
+        self.table.get_mut(place).map(|message| &mut message.content)
+    }
+
+    /// Live messages with this id or a later one, in order: a checkpoint takes them in slices.
+    pub fn live_from(&self, id: EntryId) -> impl Iterator<Item = EntryView<'_, C>> {
+        self.table.iter_from(id).map(|(id, message)| self.view(id, message))
+    }
+
+    fn view<'a>(&self, id: EntryId, message: &'a Message<C>) -> EntryView<'a, C> {
+        let state = match message.state {
+            State::Ready | State::Requeued | State::Returned => EntryState::Ready,
+            State::Delayed => EntryState::Delayed,
+            State::Dead(_) => EntryState::DeadLettering,
+            State::Held(hold) => {
+                let hold = self.holds.get(hold);
+                let lease = self.leases.get(hold.lease);
+                EntryState::Unacked {
+                    holder: lease.holder,
+                    consumer: lease.consumer_id(),
+                    since: hold.since,
+                }
+            }
+        };
+        EntryView {
+            id,
+            content: &message.content,
+            bytes: message.bytes,
+            priority: message.level,
+            persistent: message.persistent,
+            expires_at: message.expires_at(),
+            delivery_count: message.delivery_count,
+            acquired_count: message.acquired_count,
+            state,
+        }
+    }
+}

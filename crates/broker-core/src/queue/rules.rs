@@ -1,0 +1,146 @@
+//! A queue's settings as its machine applies them: small, without names, with the differences
+//! between the queue types resolved.
+
+use crate::settings::{
+    ConsumerTimeoutAction, DeadLetterStrategy, DelayedRetry, DelayedRetryKind,
+    DeliveryLimitCounts, Overflow, QueueKind, QueueSettings,
+};
+use crate::time::Timestamp;
+
+use super::effect::ReturnCause;
+use super::{QUORUM_PRIORITY_DEFAULT, QUORUM_PRIORITY_MAX};
+
+/// What happens at a length limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum AtLimit {
+    /// Heads are dropped.
+    DropHead,
+    /// New messages are refused; the flag says whether they are dead-lettered too.
+    Refuse { dead_letter: bool },
+    /// Nothing here: the driver holds publishers or moves bytes to disk.
+    Nothing,
+}
+
+/// What happens to the messages that die.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum OnDeath {
+    Drop,
+    PublishOnce,
+    KeepUntilConfirmed,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Rules {
+    pub(super) kind: QueueKind,
+    pub(super) at_limit: AtLimit,
+    pub(super) on_death: OnDeath,
+    pub(super) single_active: bool,
+    pub(super) timeout_action: ConsumerTimeoutAction,
+    counts: DeliveryLimitCounts,
+    priority_max: u8,
+    pub(super) max_length: u64,
+    pub(super) max_bytes: u64,
+    ttl_ms: Option<u64>,
+    pub(super) expires_ms: Option<u64>,
+    pub(super) delivery_limit: Option<u32>,
+    pub(super) consumer_timeout_ms: Option<u64>,
+    retry: Option<DelayedRetry>,
+}
+
+impl Rules {
+    pub(super) fn new(kind: QueueKind, settings: &QueueSettings) -> Self {
+        let at_limit = match (settings.overflow, kind) {
+            (Overflow::DropHead, _) | (Overflow::RejectPublishDlx, QueueKind::Quorum) => {
+                AtLimit::DropHead
+            }
+            (Overflow::RejectPublish, _) => AtLimit::Refuse { dead_letter: false },
+            (Overflow::RejectPublishDlx, QueueKind::Classic) => {
+                AtLimit::Refuse { dead_letter: true }
+            }
+            (Overflow::FlowControl | Overflow::FlowToDisk, _) => AtLimit::Nothing,
+        };
+        let on_death = match (&settings.dead_letter_exchange, settings.dead_letter_strategy) {
+            (None, _) => OnDeath::Drop,
+            (Some(_), DeadLetterStrategy::AtMostOnce) => OnDeath::PublishOnce,
+            (Some(_), DeadLetterStrategy::AtLeastOnce) => OnDeath::KeepUntilConfirmed,
+        };
+        Self {
+            kind,
+            at_limit,
+            on_death,
+            single_active: settings.single_active_consumer,
+            timeout_action: settings.consumer_timeout_action,
+            counts: settings.delivery_limit_counts,
+            priority_max: match kind {
+                QueueKind::Classic => settings.max_priority.unwrap_or(0),
+                QueueKind::Quorum => QUORUM_PRIORITY_MAX,
+            },
+            max_length: settings.max_length.unwrap_or(u64::MAX),
+            max_bytes: settings.max_length_bytes.unwrap_or(u64::MAX),
+            ttl_ms: settings.message_ttl_ms,
+            expires_ms: settings.expires_ms,
+            delivery_limit: settings.delivery_limit,
+            consumer_timeout_ms: settings.consumer_timeout_ms,
+            retry: settings.delayed_retry,
+        }
+    }
+
+    /// The level of a message with this priority property.
+    // rabbitmq: queues, priorities
+    pub(super) fn level(&self, priority: Option<u8>) -> u8 {
+        let unset = match self.kind {
+            QueueKind::Classic => 0,
+            QueueKind::Quorum => QUORUM_PRIORITY_DEFAULT,
+        };
+        priority.unwrap_or(unset).min(self.priority_max)
+    }
+
+    /// When a message ends that arrives at `now` and has this end of its own.
+    ///
+    /// A time to live of 0 ends one millisecond later: until then a consumer that is ready may
+    /// take it, as in RabbitMQ.
+    // rabbitmq: queues, ttl and expiry
+    pub(super) fn expiry(&self, now: Timestamp, own: Option<Timestamp>) -> Option<Timestamp> {
+        let by_queue = self.ttl_ms.map(|ttl_ms| Timestamp(now.0.saturating_add(ttl_ms)));
+        let earliest = match (own, by_queue) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        };
+        earliest.map(|at| at.max(Timestamp(now.0.saturating_add(1))))
+    }
+
+    /// Whether a return for this cause raises the delivery count.
+    // rabbitmq: quorum, delivery counting
+    pub(super) fn counts(&self, cause: ReturnCause) -> bool {
+        match self.counts {
+            DeliveryLimitCounts::Returns => true,
+            DeliveryLimitCounts::Failures => cause.is_failure(),
+        }
+    }
+
+    pub(super) fn over_delivery_limit(&self, delivery_count: u32) -> bool {
+        self.delivery_limit.is_some_and(|limit| delivery_count > limit)
+    }
+
+    /// Until when a return for this cause is held back. Which causes are failures does not
+    /// depend on what counts towards the limit.
+    // rabbitmq: quorum, delayed retry
+    pub(super) fn retry_at(
+        &self,
+        now: Timestamp,
+        cause: ReturnCause,
+        delivery_count: u32,
+    ) -> Option<Timestamp> {
+        let retry = self.retry?;
+        let waits = match retry.kind {
+            DelayedRetryKind::All => true,
+            DelayedRetryKind::Failed => cause.is_failure(),
+            DelayedRetryKind::Returned => !cause.is_failure(),
+        };
+        if !waits {
+            return None;
+        }
+        let linear_ms = retry.min_ms.saturating_mul(u64::from(delivery_count.max(1)));
+        Some(Timestamp(now.0.saturating_add(linear_ms.min(retry.max_ms))))
+    }
+}

@@ -1,0 +1,144 @@
+//! How deliveries end: acked, discarded or returned.
+
+use super::effect::{DiscardCause, Effect, Effects, Gone, ReturnCause, Settlement};
+use super::entry::{EntryId, HolderId};
+use super::machine::QueueMachine;
+use super::table::{Place, State};
+use crate::dead_letter::DeathReason;
+use crate::time::Timestamp;
+
+impl<C: Clone> QueueMachine<C> {
+    /// Ends deliveries that this channel holds, in the order given, and answers how many it
+    /// held. Others are counted as late and otherwise ignored. The credit counts at once;
+    /// nothing is handed out.
+    // amqp 1.8.3.13, 1.8.3.14; rabbitmq: basic.nack
+    pub fn settle(
+        &mut self,
+        now: Timestamp,
+        holder: HolderId,
+        ids: &[EntryId],
+        how: Settlement,
+        out: &mut Effects<C>,
+    ) -> u32 {
+        let mut settled = 0;
+        for id in ids {
+            let Some((place, hold)) = self.held_by(holder, *id) else {
+                self.late_settles += 1;
+                continue;
+            };
+            settled += 1;
+            match how {
+                Settlement::Ack => self.finish_hold(place, hold, out),
+                Settlement::Discard(cause) => self.discard(place, cause, out),
+                Settlement::Requeue(cause) => self.give_back(now, place, cause, out),
+            }
+        }
+        self.after_settle(now, how, out);
+        settled
+    }
+
+    pub(super) fn held_by(&mut self, holder: HolderId, id: EntryId) -> Option<(Place, u32)> {
+        let place = self.table.find(id)?;
+        let State::Held(hold) = self.table.get(place)?.state else { return None };
+        let lease = self.holds.get(hold).lease;
+        (self.leases.get(lease).holder == holder).then_some((place, hold))
+    }
+
+    fn finish_hold(&mut self, place: Place, hold: u32, out: &mut Effects<C>) {
+        let at = self.release(hold);
+        self.after_release(at);
+        if let Some((id, message)) = self.table.remove(place) {
+            self.amounts.unacked.sub(message.bytes);
+            out.push(Effect::Forget { id, content: message.content, why: Gone::Acked });
+        }
+    }
+
+    fn discard(&mut self, place: Place, cause: DiscardCause, out: &mut Effects<C>) {
+        let lease = self.lease_of(place);
+        if let Some(message) = self.table.get_mut(place) {
+            // It was handed out: where it goes it is redelivered.
+            message.acquired_count = message.acquired_count.saturating_add(1);
+            if cause == DiscardCause::Reject {
+                message.delivery_count = message.delivery_count.saturating_add(1);
+            }
+        }
+        self.die(place, DeathReason::Rejected, out);
+        if let Some(at) = lease {
+            self.after_release(at);
+        }
+    }
+
+    pub(super) fn lease_of(&self, place: Place) -> Option<u32> {
+        match self.table.get(place)?.state {
+            State::Held(hold) => Some(self.holds.get(hold).lease),
+            _ => None,
+        }
+    }
+
+    /// A held message comes back: to its line, held back for a while, or dead when that was once
+    /// too often.
+    // rabbitmq: quorum, delivery counting; queues, requeued
+    pub(super) fn give_back(
+        &mut self,
+        now: Timestamp,
+        place: Place,
+        cause: ReturnCause,
+        out: &mut Effects<C>,
+    ) {
+        let lease = self.lease_of(place);
+        let counts = self.rules.counts(cause);
+        let Some((id, message)) = self.table.cell_mut(place) else { return };
+        message.acquired_count = message.acquired_count.saturating_add(1);
+        if counts {
+            message.delivery_count = message.delivery_count.saturating_add(1);
+        }
+        let (delivery_count, acquired_count) = (message.delivery_count, message.acquired_count);
+        if self.rules.over_delivery_limit(delivery_count) {
+            self.die(place, DeathReason::DeliveryLimit, out);
+        } else {
+            let until = self.rules.retry_at(now, cause, delivery_count);
+            self.take_out(place);
+            match until {
+                Some(due) => self.place_delayed(place, due),
+                None => self.place_ready(place),
+            }
+            out.push(Effect::Returned { id, delivery_count, acquired_count, until });
+        }
+        if let Some(at) = lease {
+            self.after_release(at);
+        }
+    }
+
+    /// A hold of this lease has ended: it may be served again, or be over.
+    pub(super) fn after_release(&mut self, at: u32) {
+        let lease = self.leases.get(at);
+        if lease.consumer().is_none() {
+            self.leases.end_if_idle(at);
+        } else if !lease.queued {
+            self.rotation.join(at, &mut self.leases);
+        }
+    }
+
+    pub(super) fn after_settle(&mut self, now: Timestamp, how: Settlement, out: &mut Effects<C>) {
+        self.elect_after_settle(out);
+        if matches!(how, Settlement::Requeue(_)) {
+            self.expire_heads(now, out);
+            self.enforce_limits(now, out);
+        }
+        self.repack_holds();
+        self.refusing = self.refusing && self.still_refuses();
+    }
+
+    /// Gives memory back after a burst of deliveries. Amortised by the settles before it.
+    pub(super) fn repack_holds(&mut self) {
+        if !self.holds.is_sparse() {
+            return;
+        }
+        let lists = self.leases.iter_mut().map(|lease| &mut lease.holds);
+        self.holds.repack(lists, |place, hold| {
+            if let Some(message) = self.table.get_mut(place) {
+                message.state = State::Held(hold);
+            }
+        });
+    }
+}

@@ -1,0 +1,134 @@
+//! A client's channel: what may be called on it, and the state that only its own calls change.
+//!
+//! Owned by the connection's task. Hot calls (publish, settle) never wait; their effects gather
+//! until [`Channel::end_turn`]. Cold calls end the turn first and wait until what was published
+//! before is in its queues, so that a client reads its own writes.
+
+mod consume;
+mod publish;
+mod settle;
+mod topology;
+mod transaction;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use broker_core::channel::ChannelMode;
+use broker_core::metadata::QueueId;
+use broker_core::queue::{ConsumerId, EntryId, ReturnCause, Settlement};
+use broker_core::{ConsumerTag, QueueName, Refusal};
+
+pub use consume::{Consume, GotMessage};
+pub use publish::Publish;
+pub use topology::{BindExchange, BindQueue, DeclareExchange, DeclareQueue, QueueDeclared};
+
+use crate::access::Access;
+use crate::holder::Holder;
+use crate::node::Node;
+use crate::queue::Queue;
+use crate::route::InlineTurn;
+use crate::route_cache::RouteCache;
+
+/// A channel of a session. Its owner must call [`Channel::close`] when it ends.
+pub struct Channel {
+    node: Arc<Node>,
+    holder: Arc<Holder>,
+    mode: ChannelMode,
+    access: Access,
+    routes: RouteCache,
+    /// Messages for transient queues of this turn.
+    inline: InlineTurn,
+    /// Deliveries that ended in this turn, in order, with how.
+    settles: Vec<(QueueId, EntryId, Settlement)>,
+    unsettled: Vec<broker_core::channel::Unsettled<QueueId>>,
+    consumers: HashMap<ConsumerTag, (Arc<Queue>, ConsumerId)>,
+    last_queue: Option<QueueName>,
+    prefetch: u16,
+    /// The client takes deliveries: it has not sent `channel.flow(false)`.
+    flowing: bool,
+    confirms_due: bool,
+    transaction: transaction::Buffer,
+}
+
+impl Channel {
+    pub(crate) fn new(node: Arc<Node>, holder: Arc<Holder>) -> Self {
+        let access = Access::new(&holder.session.options);
+        Self {
+            node,
+            holder,
+            mode: ChannelMode::Plain,
+            access,
+            routes: RouteCache::default(),
+            inline: InlineTurn::default(),
+            settles: Vec::new(),
+            unsettled: Vec::new(),
+            consumers: HashMap::new(),
+            last_queue: None,
+            prefetch: 0,
+            flowing: true,
+            confirms_due: false,
+            transaction: transaction::Buffer::default(),
+        }
+    }
+
+    /// The channel's number on its connection.
+    pub fn number(&self) -> u16 {
+        self.holder.number
+    }
+
+    /// Carries out what the calls of this turn have gathered. To be called when all frames of one
+    /// read were handled.
+    pub fn end_turn(&mut self) {
+        self.inline.end(&self.node);
+        self.flush_settles();
+        if std::mem::take(&mut self.confirms_due) {
+            self.holder.send_confirms();
+        }
+    }
+
+    /// Ends the turn and waits until everything published on the connection is in its queues.
+    async fn settle_down(&mut self) {
+        self.end_turn();
+        if self.holder.session.has_in_flight() {
+            self.holder.session.all_landed().await;
+        }
+    }
+
+    /// `confirm.select`.
+    ///
+    /// # Errors
+    /// The channel is transactional.
+    // amqp: confirm.select; rabbitmq: a second one is answered again.
+    pub fn confirm_select(&mut self) -> Result<(), Refusal> {
+        match self.mode {
+            ChannelMode::Tx => Err(Refusal::ConfirmAfterTx),
+            _ => {
+                self.mode = ChannelMode::Confirm;
+                Ok(())
+            }
+        }
+    }
+
+    /// `channel.flow` from the client: its deliveries pause or go on.
+    pub fn flow(&mut self, active: bool) {
+        self.end_turn();
+        self.flowing = active;
+        let pause = broker_core::queue::Pause::CHANNEL_FLOW;
+        for (queue, consumer) in self.consumers.values() {
+            if active {
+                queue.resume(&self.node, *consumer, pause);
+            } else {
+                queue.pause(*consumer, pause);
+            }
+        }
+    }
+
+    /// Ends the channel: its consumers leave, what it holds goes back.
+    pub async fn close(mut self) {
+        self.end_turn();
+        let session = self.holder.session.clone();
+        self.node.detach(&self.holder, ReturnCause::ChannelClosed).await;
+        session.channels.lock().retain(|holder| !Arc::ptr_eq(holder, &self.holder));
+        session.signals.forget_channel(self.holder.number);
+    }
+}

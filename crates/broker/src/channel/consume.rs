@@ -1,0 +1,192 @@
+//! Taking messages: qos, consume, cancel, get.
+
+use amqp::Table;
+use broker_core::queue::{Consumer, ConsumerId, Pause, QueueFault, Use};
+use broker_core::refusal::Permission;
+use broker_core::{ConsumerTag, QueueName, Refusal, consume_rules};
+use std::sync::Arc;
+
+use super::Channel;
+use crate::content::LoadedBlob;
+use crate::outbox::MessageView;
+use crate::queue::{After, Queue};
+use crate::record::Blob;
+use crate::server_name;
+
+/// `basic.consume`.
+#[derive(Clone, Debug)]
+pub struct Consume {
+    /// Queue; empty for the last one declared on the channel.
+    pub queue: QueueName,
+    /// Tag; empty for one that the broker makes.
+    pub consumer_tag: ConsumerTag,
+    /// Deliveries count as acknowledged when they are sent.
+    pub no_ack: bool,
+    /// The only consumer of the queue.
+    pub exclusive: bool,
+    /// Arguments.
+    pub arguments: Table,
+}
+
+/// A message taken by `basic.get`.
+#[derive(Debug)]
+pub struct GotMessage {
+    /// Number of the delivery on its channel.
+    pub delivery_tag: u64,
+    /// Whether it was handed out before.
+    pub redelivered: bool,
+    /// Messages still ready.
+    pub message_count: u32,
+    loaded: LoadedBlob,
+    properties: Option<Vec<u8>>,
+}
+
+impl GotMessage {
+    /// The message; `None` if what is stored is damaged.
+    pub fn with_view<R>(&self, f: impl FnOnce(MessageView<'_>) -> R) -> Option<R> {
+        let blob: Blob<'_> = self.loaded.blob()?;
+        let mut view = blob.view(self.loaded.owner());
+        if let Some(properties) = &self.properties {
+            view.properties = properties;
+        }
+        Some(f(view))
+    }
+}
+
+impl Channel {
+    /// `basic.qos`: applies to consumers that start later.
+    ///
+    /// # Errors
+    /// A prefetch size is not implemented.
+    // rabbitmq: global is taken as per consumer.
+    pub fn qos(&mut self, prefetch_size: u32, prefetch_count: u16) -> Result<(), Refusal> {
+        if prefetch_size != 0 {
+            return Err(Refusal::PrefetchSizeNotSupported { prefetch_size });
+        }
+        self.prefetch = prefetch_count;
+        Ok(())
+    }
+
+    /// `basic.consume`. The consumer is silent until [`Channel::start_consumer`], so that the
+    /// answer can be written before its first delivery.
+    ///
+    /// # Errors
+    /// Not permitted, missing, locked, in exclusive use, a tag in use or a bad argument.
+    pub async fn consume(&mut self, consume: Consume) -> Result<ConsumerTag, Refusal> {
+        self.settle_down().await;
+        let queue = self.named(consume.queue)?;
+        self.access.check_queue(&self.node, Permission::Read, &queue)?;
+        let tag = match consume.consumer_tag.as_str().is_empty() {
+            true => server_name::consumer_tag(),
+            false => consume.consumer_tag,
+        };
+        if self.consumers.contains_key(&tag) {
+            return Err(Refusal::ConsumerTagInUse { tag: tag.as_str().into() });
+        }
+        let record = self.open_queue(&queue)?;
+        let arguments = consume_rules::check(&record, &consume.arguments)?;
+        let queue = self.live(&record)?;
+        let id = ConsumerId(self.node.next_id());
+        let mut paused = Pause::WINDOW;
+        if !self.flowing {
+            paused |= Pause::CHANNEL_FLOW;
+        }
+        let consumer = Consumer {
+            id,
+            holder: self.holder.id,
+            tag: tag.clone(),
+            prefetch: self.prefetch,
+            priority: arguments.priority,
+            exclusive: consume.exclusive,
+            no_ack: consume.no_ack,
+            timeout_ms: arguments.timeout_ms,
+            cancel_notify: self.holder.session.cancel_notify,
+            paused,
+        };
+        self.holder.deliveries.lock().touch(queue.id);
+        let mut after = After::default();
+        queue
+            .add_consumer(&self.node, &self.holder, consumer, &mut after)
+            .map_err(|fault| refusal(fault, &queue))?;
+        self.node.carry_out(&queue, after);
+        self.consumers.insert(tag.clone(), (queue, id));
+        Ok(tag)
+    }
+
+    /// Deliveries to the consumer begin.
+    pub fn start_consumer(&mut self, tag: &ConsumerTag) {
+        if let Some((queue, consumer)) = self.consumers.get(tag) {
+            queue.resume(&self.node, *consumer, Pause::WINDOW);
+        }
+    }
+
+    /// `basic.cancel`. What the consumer holds stays with the channel; an unknown tag is no error.
+    pub async fn cancel(&mut self, tag: &str) {
+        self.settle_down().await;
+        let Some((queue, consumer)) = self.consumers.remove(tag) else { return };
+        let mut after = After::default();
+        queue.remove_consumer(&self.node, consumer, &mut after);
+        if let Some(deletion) = self.node.carry_out(&queue, after) {
+            let _ = deletion.await;
+        }
+    }
+
+    /// `basic.get`.
+    ///
+    /// # Errors
+    /// Not permitted, missing, locked, or the queue does not serve single messages.
+    pub async fn get(
+        &mut self,
+        queue: QueueName,
+        no_ack: bool,
+    ) -> Result<Option<GotMessage>, Refusal> {
+        self.settle_down().await;
+        let queue = self.named(queue)?;
+        self.access.check_queue(&self.node, Permission::Read, &queue)?;
+        let queue = self.live(&*self.open_queue(&queue)?)?;
+        queue.touch(Use::Get);
+        let mut after = After::default();
+        let got = queue.get(&self.node, &self.holder, no_ack, &mut after);
+        self.node.carry_out(&queue, after);
+        let Some(got) = got.map_err(|fault| refusal(fault, &queue))? else { return Ok(None) };
+        let delivery = got.delivery;
+        let loaded = self.node.load(queue.store(), &delivery.content).ok_or_else(|| {
+            Refusal::Broken { what: "a stored message cannot be read".into() }
+        })?;
+        let properties =
+            loaded.blob().and_then(|blob| crate::deliver::counters(queue.kind, &delivery, &blob));
+        let mut deliveries = self.holder.deliveries.lock();
+        let delivery_tag = match no_ack {
+            true => deliveries.unacked.skip(),
+            false => {
+                deliveries.touch(queue.id);
+                deliveries.unacked.push(queue.id, delivery.entry, None)
+            }
+        };
+        Ok(Some(GotMessage {
+            delivery_tag,
+            redelivered: delivery.redelivered,
+            message_count: u32::try_from(got.ready_left).unwrap_or(u32::MAX),
+            loaded,
+            properties,
+        }))
+    }
+}
+
+/// The queue's fault with the words' parts that only the shell knows.
+fn refusal(fault: QueueFault, queue: &Arc<Queue>) -> Refusal {
+    let (name, vhost) = (queue.name.clone(), queue.vhost.clone());
+    match fault {
+        QueueFault::ExclusiveUse => Refusal::ExclusiveUse { queue: name, vhost },
+        QueueFault::SingleActiveConsumerGet => {
+            Refusal::SingleActiveConsumerGet { queue: name, vhost }
+        }
+        QueueFault::TooManyConsumers => Refusal::TableFull {
+            what: "consumers of a queue".into(),
+            limit: broker_core::queue::CONSUMERS_MAX as u64,
+        },
+        QueueFault::ConsumerExists => {
+            Refusal::Broken { what: "a consumer id was given out twice".into() }
+        }
+    }
+}

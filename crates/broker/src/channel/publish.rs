@@ -1,0 +1,149 @@
+//! Publishing: the hot path from a client's message to its queues.
+
+use std::sync::Arc;
+
+use amqp::{Properties, PropertiesBuilder};
+use broker_core::channel::ChannelMode;
+use broker_core::{Refusal, expiration};
+
+use super::Channel;
+use crate::clock;
+use crate::origin::{CommitReceipt, Origin};
+use crate::outbox::{MessageView, Outgoing};
+use crate::record::{EntryMeta, NewMessage};
+use crate::route::Route;
+
+/// A message as a client publishes it.
+#[derive(Clone, Copy, Debug)]
+pub struct Publish<'a> {
+    /// Target exchange; empty for the default one.
+    pub exchange: &'a str,
+    /// Routing key.
+    pub routing_key: &'a str,
+    /// Return it when no queue takes it.
+    pub mandatory: bool,
+    /// Refused: not implemented.
+    pub immediate: bool,
+    /// Raw property block, validated.
+    pub properties: &'a [u8],
+    /// The body.
+    pub body: &'a [u8],
+}
+
+impl Channel {
+    /// `basic.publish`. The message is on its way when this returns; a confirm tells when it is
+    /// safe.
+    ///
+    /// # Errors
+    /// The exchange is missing, internal or closed to the user, or a property is not acceptable.
+    pub fn publish(&mut self, publish: Publish<'_>) -> Result<(), Refusal> {
+        if publish.immediate {
+            return Err(Refusal::ImmediateNotSupported);
+        }
+        let prepared = self.prepare(&publish)?;
+        if self.mode == ChannelMode::Tx {
+            return self.transaction.publish(&publish, prepared);
+        }
+        self.send(&publish, &prepared, None);
+        Ok(())
+    }
+
+    /// Checks a publish and finds its route.
+    fn prepare(&mut self, publish: &Publish<'_>) -> Result<Prepared, Refusal> {
+        self.access.check_write(&self.node, publish.exchange, publish.routing_key)?;
+        let properties = Properties::trusted(publish.properties);
+        let scan = properties.scan();
+        if let Some(claimed) = scan.user_id {
+            self.access.check_user_id(&self.node, claimed)?;
+        }
+        let expiration = scan.expiration.map(expiration::parse).transpose()?;
+        let vhost = &self.holder.session.options.vhost;
+        let route = self.routes.route(
+            &self.node,
+            vhost,
+            publish.exchange,
+            publish.routing_key,
+            properties,
+        )?;
+        let now = clock::now();
+        let has_bcc = scan.has_headers && properties.header("BCC").is_some();
+        Ok(Prepared {
+            meta: EntryMeta {
+                persistent: scan.delivery_mode == Some(2),
+                priority: scan.priority,
+                published_at: now,
+                expires_at: expiration.map(|span| now + span),
+                delivery_count: 0,
+                acquired_count: 0,
+            },
+            route,
+            without_bcc: has_bcc.then(|| without_bcc(properties)),
+        })
+    }
+
+    /// Sends a checked publish on its way; one of a commit tells the receipt what became of it.
+    pub(super) fn send(
+        &mut self,
+        publish: &Publish<'_>,
+        prepared: &Prepared,
+        receipt: Option<&Arc<CommitReceipt>>,
+    ) {
+        let message = NewMessage {
+            exchange: publish.exchange,
+            routing_key: publish.routing_key,
+            properties: prepared.without_bcc.as_deref().unwrap_or(publish.properties),
+            body: publish.body,
+            dead_lettered: false,
+        };
+        let route = &prepared.route;
+        if route.is_empty() && publish.mandatory {
+            self.return_unroutable(&message);
+        }
+        let verdicts = route.verdicts();
+        let number =
+            (self.mode == ChannelMode::Confirm).then(|| self.holder.number_publish(verdicts));
+        if verdicts == 0 {
+            self.confirms_due |= number.is_some();
+            return;
+        }
+        self.holder.session.departed(u64::from(verdicts));
+        let holder = &self.holder;
+        let origin = || match receipt {
+            None => Origin::Channel { holder: holder.clone(), number },
+            Some(receipt) => Origin::Commit { holder: holder.clone(), receipt: receipt.clone() },
+        };
+        route.send(&self.node, &prepared.meta, &message, &mut self.inline, origin);
+        if self.inline.is_full() {
+            self.inline.end(&self.node);
+        }
+    }
+
+    // rabbitmq: the return comes before the confirm.
+    fn return_unroutable(&self, message: &NewMessage<'_>) {
+        let owner = bytes::Bytes::copy_from_slice(message.body);
+        let view = MessageView {
+            exchange: message.exchange,
+            routing_key: message.routing_key,
+            properties: message.properties,
+            body: &owner,
+            owner: &owner,
+        };
+        let outbox = &self.holder.session.options.outbox;
+        outbox.push(self.holder.number, &[Outgoing::Return { message: view }]);
+    }
+}
+
+/// A publish that passed its checks.
+pub(super) struct Prepared {
+    pub(super) meta: EntryMeta,
+    pub(super) route: Arc<Route>,
+    /// The property block without the blind copies, which no consumer may see.
+    pub(super) without_bcc: Option<Vec<u8>>,
+}
+
+fn without_bcc(properties: Properties<'_>) -> Vec<u8> {
+    let edited = PropertiesBuilder::from(properties).edit_headers(|headers| {
+        headers.remove("BCC");
+    });
+    edited.map_or_else(|_| properties.raw().to_vec(), |builder| builder.build())
+}

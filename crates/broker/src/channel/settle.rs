@@ -1,0 +1,98 @@
+//! Acknowledging: ack, nack, reject, recover.
+
+use broker_core::Refusal;
+use broker_core::channel::{ChannelMode, Unsettled};
+use broker_core::metadata::QueueId;
+use broker_core::queue::{DiscardCause, ReturnCause, Settlement};
+use smallvec::SmallVec;
+
+use super::Channel;
+use crate::queue::After;
+
+impl Channel {
+    /// `basic.ack`.
+    ///
+    /// # Errors
+    /// The tag is unknown or settled.
+    pub fn ack(&mut self, tag: u64, multiple: bool) -> Result<(), Refusal> {
+        self.settle(tag, multiple, Settlement::Ack)
+    }
+
+    /// `basic.nack`.
+    ///
+    /// # Errors
+    /// The tag is unknown or settled.
+    pub fn nack(&mut self, tag: u64, multiple: bool, requeue: bool) -> Result<(), Refusal> {
+        let how = match requeue {
+            true => Settlement::Requeue(ReturnCause::Nack),
+            false => Settlement::Discard(DiscardCause::Nack),
+        };
+        self.settle(tag, multiple, how)
+    }
+
+    /// `basic.reject`.
+    ///
+    /// # Errors
+    /// The tag is unknown or settled.
+    pub fn reject(&mut self, tag: u64, requeue: bool) -> Result<(), Refusal> {
+        let how = match requeue {
+            true => Settlement::Requeue(ReturnCause::Reject),
+            false => Settlement::Discard(DiscardCause::Reject),
+        };
+        self.settle(tag, false, how)
+    }
+
+    /// `basic.recover`: everything unacknowledged goes back to its queues.
+    ///
+    /// # Errors
+    /// Without requeue it is not implemented.
+    pub fn recover(&mut self, requeue: bool) -> Result<(), Refusal> {
+        if !requeue {
+            return Err(Refusal::RecoverWithoutRequeue);
+        }
+        self.unsettled.clear();
+        self.holder.deliveries.lock().unacked.take_all(&mut self.unsettled);
+        self.gather(Settlement::Requeue(ReturnCause::Recover));
+        self.flush_settles();
+        Ok(())
+    }
+
+    fn settle(&mut self, tag: u64, multiple: bool, how: Settlement) -> Result<(), Refusal> {
+        self.unsettled.clear();
+        self.holder.take(tag, multiple, &mut self.unsettled)?;
+        if self.mode == ChannelMode::Tx {
+            self.transaction.settle(&mut self.unsettled, how);
+            return Ok(());
+        }
+        self.gather(how);
+        Ok(())
+    }
+
+    fn gather(&mut self, how: Settlement) {
+        let settles = self.unsettled.drain(..).map(|unsettled| (unsettled.queue, unsettled.entry, how));
+        self.settles.extend(settles);
+    }
+
+    /// Settles what a transaction held back.
+    pub(super) fn gather_committed(&mut self, unsettled: &Unsettled<QueueId>, how: Settlement) {
+        self.settles.push((unsettled.queue, unsettled.entry, how));
+    }
+
+    /// Tells the queues, in order; a run for one queue and of one kind goes under one lock.
+    pub(super) fn flush_settles(&mut self) {
+        if self.settles.is_empty() {
+            return;
+        }
+        let settles = std::mem::take(&mut self.settles);
+        for run in settles.chunk_by(|a, b| a.0 == b.0 && a.2 == b.2) {
+            // A queue that was deleted meanwhile: nothing to settle, and no error.
+            let Some(queue) = self.node.queue(run[0].0) else { continue };
+            let entries: SmallVec<[_; 64]> = run.iter().map(|(_, entry, _)| *entry).collect();
+            let mut after = After::default();
+            queue.settle(&self.node, self.holder.id, &entries, run[0].2, &mut after);
+            self.node.carry_out(&queue, after);
+        }
+        self.settles = settles;
+        self.settles.clear();
+    }
+}

@@ -1,0 +1,382 @@
+//! Declaring, binding, deleting: every change goes through the one door.
+
+use amqp::Table;
+use broker_core::metadata::{
+    ConnectionId, Destination, MetadataChange, Outcome, QueueDeclaration, QueueDeletion,
+    QueueRecord,
+};
+use broker_core::queue::Use;
+use broker_core::refusal::Permission;
+use broker_core::{ExchangeName, QueueName, Refusal, VhostName};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use super::Channel;
+use crate::queue::{After, Queue};
+use crate::server_name;
+
+/// `exchange.declare`.
+#[derive(Clone, Debug)]
+pub struct DeclareExchange {
+    /// Name.
+    pub exchange: ExchangeName,
+    /// Type, as sent.
+    pub exchange_type: String,
+    /// Only ask whether it exists.
+    pub passive: bool,
+    /// Outlives a restart.
+    pub durable: bool,
+    /// Deleted with its last binding.
+    pub auto_delete: bool,
+    /// Not for publishers.
+    pub internal: bool,
+    /// Arguments.
+    pub arguments: Table,
+}
+
+/// `exchange.bind` and `exchange.unbind`.
+#[derive(Clone, Debug)]
+pub struct BindExchange {
+    /// Where messages go.
+    pub destination: ExchangeName,
+    /// Where they come from.
+    pub source: ExchangeName,
+    /// Binding key.
+    pub binding_key: String,
+    /// Arguments.
+    pub arguments: Table,
+}
+
+/// `queue.bind` and `queue.unbind`.
+#[derive(Clone, Debug)]
+pub struct BindQueue {
+    /// Queue; empty for the last one declared on the channel.
+    pub queue: QueueName,
+    /// Where messages come from.
+    pub exchange: ExchangeName,
+    /// Binding key.
+    pub binding_key: String,
+    /// Arguments.
+    pub arguments: Table,
+}
+
+/// `queue.declare`.
+#[derive(Clone, Debug)]
+pub struct DeclareQueue {
+    /// Name; empty for one that the broker makes.
+    pub queue: QueueName,
+    /// Only ask whether it exists.
+    pub passive: bool,
+    /// Outlives a restart.
+    pub durable: bool,
+    /// For this connection only.
+    pub exclusive: bool,
+    /// Deleted with its last consumer.
+    pub auto_delete: bool,
+    /// Arguments.
+    pub arguments: Table,
+}
+
+/// Answer to `queue.declare`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct QueueDeclared {
+    /// Its name.
+    pub queue: QueueName,
+    /// Messages ready.
+    pub message_count: u32,
+    /// Consumers.
+    pub consumer_count: u32,
+}
+
+impl Channel {
+    fn vhost(&self) -> VhostName {
+        self.holder.session.options.vhost.clone()
+    }
+
+    fn connection(&self) -> Option<ConnectionId> {
+        Some(self.holder.session.id)
+    }
+
+    async fn change(&self, change: MetadataChange) -> Result<Outcome, Refusal> {
+        self.node.apply(&change).await
+    }
+
+    /// `exchange.declare`.
+    ///
+    /// # Errors
+    /// Not permitted, unknown type, reserved name, or one that differs exists.
+    pub async fn declare_exchange(&mut self, declare: DeclareExchange) -> Result<(), Refusal> {
+        self.settle_down().await;
+        let vhost = self.vhost();
+        if declare.exchange.as_str().is_empty() {
+            return Err(Refusal::DefaultExchange);
+        }
+        if declare.passive {
+            let metadata = self.node.metadata.read();
+            metadata.exchange(&vhost, &declare.exchange)?;
+            return Ok(());
+        }
+        self.access.check_declare_exchange(&self.node, &declare.exchange, &declare.arguments)?;
+        self.change(MetadataChange::DeclareExchange {
+            vhost,
+            exchange: declare.exchange,
+            exchange_type: declare.exchange_type.into(),
+            durable: declare.durable,
+            auto_delete: declare.auto_delete,
+            internal: declare.internal,
+            arguments: declare.arguments,
+        })
+        .await?;
+        Ok(())
+    }
+
+    /// `exchange.delete`.
+    ///
+    /// # Errors
+    /// Not permitted, a system exchange, or in use when that is a condition.
+    pub async fn delete_exchange(
+        &mut self,
+        exchange: ExchangeName,
+        if_unused: bool,
+    ) -> Result<(), Refusal> {
+        self.settle_down().await;
+        if exchange.as_str().is_empty() {
+            return Err(Refusal::DefaultExchange);
+        }
+        self.access.check_exchange(&self.node, Permission::Configure, &exchange)?;
+        let vhost = self.vhost();
+        self.change(MetadataChange::DeleteExchange { vhost, exchange, if_unused }).await?;
+        Ok(())
+    }
+
+    /// `exchange.bind`.
+    ///
+    /// # Errors
+    /// Not permitted, or an end is missing.
+    pub async fn bind_exchange(&mut self, bind: BindExchange) -> Result<(), Refusal> {
+        self.settle_down().await;
+        self.check_exchange_binding(&bind)?;
+        let (vhost, connection) = (self.vhost(), self.connection());
+        self.change(MetadataChange::Bind {
+            vhost,
+            source: bind.source,
+            destination: Destination::Exchange(bind.destination),
+            key: bind.binding_key.into(),
+            arguments: bind.arguments,
+            connection,
+        })
+        .await?;
+        Ok(())
+    }
+
+    /// `exchange.unbind`.
+    ///
+    /// # Errors
+    /// Not permitted.
+    pub async fn unbind_exchange(&mut self, bind: BindExchange) -> Result<(), Refusal> {
+        self.settle_down().await;
+        self.check_exchange_binding(&bind)?;
+        let (vhost, connection) = (self.vhost(), self.connection());
+        self.change(MetadataChange::Unbind {
+            vhost,
+            source: bind.source,
+            destination: Destination::Exchange(bind.destination),
+            key: bind.binding_key.into(),
+            arguments: bind.arguments,
+            connection,
+        })
+        .await?;
+        Ok(())
+    }
+
+    fn check_exchange_binding(&mut self, bind: &BindExchange) -> Result<(), Refusal> {
+        if bind.source.as_str().is_empty() || bind.destination.as_str().is_empty() {
+            return Err(Refusal::DefaultExchange);
+        }
+        self.access.check_exchange(&self.node, Permission::Write, &bind.destination)?;
+        self.access.check_exchange(&self.node, Permission::Read, &bind.source)?;
+        self.access.check_topic(&self.node, Permission::Read, &bind.source, &bind.binding_key)
+    }
+
+    /// `queue.declare`.
+    ///
+    /// # Errors
+    /// Not permitted, locked, reserved, invalid, at a limit, or one that differs exists.
+    pub async fn declare_queue(&mut self, declare: DeclareQueue) -> Result<QueueDeclared, Refusal> {
+        self.settle_down().await;
+        if declare.passive {
+            let queue = self.named(declare.queue)?;
+            let record = self.open_queue(&queue)?;
+            return self.declared(&record);
+        }
+        let server_named = declare.queue.as_str().is_empty();
+        let queue = if server_named { server_name::queue() } else { declare.queue };
+        self.access.check_declare_queue(&self.node, &queue, &declare.arguments)?;
+        let declaration = QueueDeclaration {
+            vhost: self.vhost(),
+            queue,
+            server_named,
+            durable: declare.durable,
+            exclusive: declare.exclusive,
+            auto_delete: declare.auto_delete,
+            arguments: declare.arguments,
+            connection: self.connection(),
+            node: Default::default(),
+            groups: self.node.options.groups,
+        };
+        let exclusive = declaration.exclusive;
+        let outcome = self.change(MetadataChange::DeclareQueue(declaration)).await?;
+        let record = outcome.declared_queue().cloned().ok_or_else(|| Refusal::Broken {
+            what: "a declaration had no outcome".into(),
+        })?;
+        if exclusive {
+            self.holder.session.owns_exclusive.store(true, Ordering::Release);
+        }
+        self.declared(&record)
+    }
+
+    fn declared(&mut self, record: &Arc<QueueRecord>) -> Result<QueueDeclared, Refusal> {
+        self.last_queue = Some(record.name.clone());
+        let queue = self.live(record)?;
+        queue.touch(Use::Declare);
+        let counts = queue.counts();
+        Ok(QueueDeclared {
+            queue: record.name.clone(),
+            message_count: u32::try_from(counts.ready).unwrap_or(u32::MAX),
+            consumer_count: u32::try_from(counts.consumers).unwrap_or(u32::MAX),
+        })
+    }
+
+    /// The queue that a name means: empty is the last one declared on this channel.
+    // amqp 1.7.2.3: queue name.
+    pub(super) fn named(&self, queue: QueueName) -> Result<QueueName, Refusal> {
+        match queue.as_str().is_empty() {
+            true => self.last_queue.clone().ok_or(Refusal::NoPreviousQueue),
+            false => Ok(queue),
+        }
+    }
+
+    /// The record of a queue that exists and is not locked by another connection.
+    pub(super) fn open_queue(&self, queue: &QueueName) -> Result<Arc<QueueRecord>, Refusal> {
+        let vhost = self.vhost();
+        let metadata = self.node.metadata.read();
+        let record = metadata.queue(&vhost, queue)?;
+        if !record.is_open_to(self.connection()) {
+            return Err(Refusal::ResourceLocked { queue: queue.clone(), vhost });
+        }
+        Ok(record.clone())
+    }
+
+    pub(super) fn live(&self, record: &QueueRecord) -> Result<Arc<Queue>, Refusal> {
+        self.node.queue(record.id).ok_or_else(|| Refusal::QueueNotFound {
+            queue: record.name.clone(),
+            vhost: record.vhost.clone(),
+        })
+    }
+
+    /// `queue.bind`.
+    ///
+    /// # Errors
+    /// Not permitted, or an end is missing or locked.
+    pub async fn bind_queue(&mut self, bind: BindQueue) -> Result<(), Refusal> {
+        self.settle_down().await;
+        let bind = self.checked_binding(bind)?;
+        let (vhost, connection) = (self.vhost(), self.connection());
+        self.change(MetadataChange::Bind {
+            vhost,
+            source: bind.exchange,
+            destination: Destination::Queue(bind.queue),
+            key: bind.binding_key.into(),
+            arguments: bind.arguments,
+            connection,
+        })
+        .await?;
+        Ok(())
+    }
+
+    /// `queue.unbind`.
+    ///
+    /// # Errors
+    /// Not permitted, or the queue is locked.
+    pub async fn unbind_queue(&mut self, bind: BindQueue) -> Result<(), Refusal> {
+        self.settle_down().await;
+        let bind = self.checked_binding(bind)?;
+        let (vhost, connection) = (self.vhost(), self.connection());
+        self.change(MetadataChange::Unbind {
+            vhost,
+            source: bind.exchange,
+            destination: Destination::Queue(bind.queue),
+            key: bind.binding_key.into(),
+            arguments: bind.arguments,
+            connection,
+        })
+        .await?;
+        Ok(())
+    }
+
+    fn checked_binding(&mut self, mut bind: BindQueue) -> Result<BindQueue, Refusal> {
+        // amqp: queue.bind; an empty queue name and an empty key mean the queue's own name.
+        if bind.queue.as_str().is_empty() && bind.binding_key.is_empty() {
+            bind.binding_key = self.named(bind.queue.clone())?.to_string();
+        }
+        bind.queue = self.named(bind.queue)?;
+        if bind.exchange.as_str().is_empty() {
+            return Err(Refusal::DefaultExchange);
+        }
+        self.access.check_queue(&self.node, Permission::Write, &bind.queue)?;
+        self.access.check_exchange(&self.node, Permission::Read, &bind.exchange)?;
+        self.access.check_topic(&self.node, Permission::Read, &bind.exchange, &bind.binding_key)?;
+        Ok(bind)
+    }
+
+    /// `queue.purge`; answers the number of messages removed.
+    ///
+    /// # Errors
+    /// Not permitted, missing or locked.
+    pub async fn purge_queue(&mut self, queue: QueueName) -> Result<u32, Refusal> {
+        self.settle_down().await;
+        let queue = self.named(queue)?;
+        self.access.check_queue(&self.node, Permission::Read, &queue)?;
+        let queue = self.live(&*self.open_queue(&queue)?)?;
+        let mut after = After::default();
+        let purged = queue.purge(&self.node, &mut after);
+        self.node.carry_out(&queue, after);
+        Ok(u32::try_from(purged).unwrap_or(u32::MAX))
+    }
+
+    /// `queue.delete`; answers the number of messages that were ready.
+    ///
+    /// # Errors
+    /// Not permitted, locked, or a condition does not hold.
+    pub async fn delete_queue(
+        &mut self,
+        queue: QueueName,
+        if_unused: bool,
+        if_empty: bool,
+    ) -> Result<u32, Refusal> {
+        self.settle_down().await;
+        let queue = self.named(queue)?;
+        self.access.check_queue(&self.node, Permission::Configure, &queue)?;
+        let record = match self.open_queue(&queue) {
+            Ok(record) => Some(record),
+            // rabbitmq: deleting what does not exist is no error.
+            Err(Refusal::QueueNotFound { .. }) => None,
+            Err(refusal) => return Err(refusal),
+        };
+        let counts = record
+            .and_then(|record| self.node.queue(record.id))
+            .map(|queue| queue.counts())
+            .unwrap_or_default();
+        let deletion = QueueDeletion {
+            vhost: self.vhost(),
+            queue,
+            connection: self.connection(),
+            if_unused,
+            if_empty,
+            consumers: counts.consumers,
+            ready: counts.ready,
+        };
+        self.change(MetadataChange::DeleteQueue(deletion)).await?;
+        Ok(u32::try_from(counts.ready).unwrap_or(u32::MAX))
+    }
+}

@@ -1,0 +1,13 @@
+//! The one place of this crate that reads the clock; the rules get time as an argument.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use broker_core::Timestamp;
+
+/// Milliseconds since the epoch; zero for a clock before it.
+pub(crate) fn now() -> Timestamp {
+    let millis = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |since| u64::try_from(since.as_millis()).unwrap_or(u64::MAX));
+    Timestamp(millis)
+}

@@ -1,0 +1,178 @@
+//! Hands a queue's deliveries to their channels: finds the bytes, gives the tags, pushes the
+//! frames. Runs under the queue's lock; takes one holder's lock at a time.
+
+use std::sync::Arc;
+
+use broker_core::dead_letter;
+use broker_core::queue::{ConsumerId, Delivery, Effect, Pause};
+use broker_core::settings::QueueKind;
+use bytes::Bytes;
+use smallvec::SmallVec;
+
+use crate::content::{Content, LoadedBlob};
+use crate::holder::Holder;
+use crate::node::Node;
+use crate::outbox::{OUTBOX_MARK, MessageView, Outgoing};
+use crate::queue::{Queue, QueueState};
+use crate::record::Blob;
+
+/// A delivery with its bytes at hand.
+struct Ready<'a> {
+    delivery: &'a Delivery<Content>,
+    blob: Blob<'a>,
+    owner: &'a Bytes,
+    /// The property block where the broker had to add its counters.
+    properties: Option<Vec<u8>>,
+}
+
+impl Ready<'_> {
+    fn view(&self) -> MessageView<'_> {
+        MessageView {
+            exchange: self.blob.exchange,
+            routing_key: self.blob.routing_key,
+            properties: self.properties.as_deref().unwrap_or(self.blob.properties),
+            body: self.blob.body,
+            owner: self.owner,
+        }
+    }
+}
+
+/// Carries out the deliveries among these effects, in their order.
+pub(crate) fn deliver(
+    queue: &Arc<Queue>,
+    node: &Node,
+    state: &mut QueueState,
+    effects: &[Effect<Content>],
+) {
+    let deliveries: SmallVec<[&Delivery<Content>; 32]> = effects
+        .iter()
+        .filter_map(|effect| match effect {
+            Effect::Deliver(delivery) => Some(delivery),
+            _ => None,
+        })
+        .collect();
+    if deliveries.is_empty() {
+        return;
+    }
+    let read = read_stored(queue, node, state, &deliveries);
+    let ready: SmallVec<[Ready<'_>; 32]> =
+        deliveries.iter().zip(&read).filter_map(|(delivery, read)| prepare(queue, delivery, read)).collect();
+    for run in ready.chunk_by(|a, b| a.delivery.holder == b.delivery.holder) {
+        let Some(holder) = state.holders.get(&run[0].delivery.holder).cloned() else { continue };
+        hand_over(queue, state, &holder, run);
+    }
+}
+
+/// Reads what lies in segments; `None` for what is in memory or cannot be read.
+fn read_stored(
+    queue: &Queue,
+    node: &Node,
+    state: &mut QueueState,
+    deliveries: &[&Delivery<Content>],
+) -> SmallVec<[Option<LoadedBlob>; 32]> {
+    deliveries
+        .iter()
+        .map(|delivery| match &delivery.content {
+            Content::Resident { .. } => None,
+            Content::Stored(location) => {
+                node.read_ahead(queue.store(), location, &mut state.read_ahead)
+            }
+        })
+        .collect()
+}
+
+fn prepare<'a>(
+    queue: &Queue,
+    delivery: &'a Delivery<Content>,
+    read: &'a Option<LoadedBlob>,
+) -> Option<Ready<'a>> {
+    let (blob, owner) = match (&delivery.content, read) {
+        (Content::Resident { batch, at, len }, _) => {
+            let bytes = batch.bytes.get(*at as usize..(*at + *len) as usize)?;
+            (Blob::parse(bytes), &batch.bytes)
+        }
+        (Content::Stored(_), Some(read)) => (read.blob(), read.owner()),
+        (Content::Stored(_), None) => (None, const { &Bytes::new() }),
+    };
+    let Some(blob) = blob else {
+        tracing::error!(queue = %queue.name, vhost = %queue.vhost, entry = delivery.entry.0,
+            "a stored message cannot be read; it stays unacknowledged");
+        return None;
+    };
+    let properties = counters(queue.kind, delivery, &blob);
+    Some(Ready { delivery, blob, owner, properties })
+}
+
+/// The property block with the counters that quorum queues add to redeliveries.
+// rabbitmq: x-delivery-count and x-acquired-count are present on redeliveries only.
+fn counters(kind: QueueKind, delivery: &Delivery<Content>, blob: &Blob<'_>) -> Option<Vec<u8>> {
+    if kind != QueueKind::Quorum || delivery.acquired_count == 0 {
+        return None;
+    }
+    dead_letter::with_counters(blob.properties, delivery.delivery_count, delivery.acquired_count).ok()
+}
+
+/// Gives tags to a run of deliveries of one channel and pushes them, under the channel's lock.
+fn hand_over(queue: &Arc<Queue>, state: &mut QueueState, holder: &Arc<Holder>, run: &[Ready<'_>]) {
+    let mut deliveries = holder.deliveries.lock();
+    if !deliveries.open {
+        // The channel's end is on its way to this queue and takes these back.
+        return;
+    }
+    deliveries.touch(queue.id);
+    let mut out: SmallVec<[Outgoing<'_>; 32]> = SmallVec::with_capacity(run.len());
+    let mut last: Option<(ConsumerId, &str)> = None;
+    for ready in run {
+        let Some(consumer) = ready.delivery.consumer else { continue };
+        let tag = match last {
+            Some((id, tag)) if id == consumer => tag,
+            _ => {
+                let Some(tag) = state.tags.get(&consumer) else { continue };
+                tag.as_str()
+            }
+        };
+        last = Some((consumer, tag));
+        let delivery_tag = if ready.delivery.no_ack {
+            deliveries.unacked.skip()
+        } else {
+            deliveries.unacked.push(queue.id, ready.delivery.entry, Some(consumer))
+        };
+        out.push(Outgoing::Deliver {
+            consumer_tag: tag,
+            delivery_tag,
+            redelivered: ready.delivery.redelivered,
+            message: ready.view(),
+        });
+    }
+    let outbox = &holder.session.options.outbox;
+    let waiting = outbox.push(holder.number, &out);
+    drop(deliveries);
+    if waiting > OUTBOX_MARK {
+        let consumers: SmallVec<[ConsumerId; 4]> =
+            run.iter().filter_map(|ready| ready.delivery.consumer).collect();
+        drop(out);
+        pause_until_drained(queue, state, holder, consumers);
+    }
+}
+
+/// The outbox is full: these consumers wait until the connection's writer has made room.
+fn pause_until_drained(
+    queue: &Arc<Queue>,
+    state: &mut QueueState,
+    holder: &Holder,
+    mut consumers: SmallVec<[ConsumerId; 4]>,
+) {
+    consumers.dedup();
+    let session = &holder.session;
+    for consumer in &consumers {
+        state.machine.pause(*consumer, Pause::WINDOW);
+        session.wait_for_room(queue.clone(), *consumer);
+    }
+    // The writer may have emptied the outbox between the push and the registration, and will not
+    // say so again.
+    if session.options.outbox.push(holder.number, &[]) <= OUTBOX_MARK / 2 {
+        for consumer in consumers {
+            state.machine.resume(consumer, Pause::WINDOW);
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! A channel as the queues see it: who deliveries are handed to, and whose publishes are
+//! confirmed.
+//!
+//! Locks here are taken while a queue is locked (queue, then holder, then outbox), never the
+//! other way round.
+
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+
+use broker_core::metadata::QueueId;
+use broker_core::channel::{Confirm, ConfirmRun, Confirms, Unacked, Unsettled, Verdict};
+use broker_core::queue::HolderId;
+use broker_core::Refusal;
+use parking_lot::Mutex;
+
+use crate::outbox::Outgoing;
+use crate::session::SessionShared;
+
+pub(crate) struct Holder {
+    pub(crate) id: HolderId,
+    pub(crate) number: u16,
+    pub(crate) session: Arc<SessionShared>,
+    pub(crate) deliveries: Mutex<Deliveries>,
+    confirms: Mutex<ConfirmState>,
+}
+
+/// Deliveries out on the channel. Tags are given and frames pushed under one lock, so that tags
+/// leave in their order.
+pub(crate) struct Deliveries {
+    pub(crate) unacked: Unacked<QueueId>,
+    /// Queues that deliver here or did; they are told when the channel ends.
+    pub(crate) queues: Vec<QueueId>,
+    pub(crate) open: bool,
+}
+
+impl Deliveries {
+    /// Remembers that this queue may hold something for the channel.
+    pub(crate) fn touch(&mut self, queue: QueueId) {
+        if !self.queues.contains(&queue) {
+            self.queues.push(queue);
+        }
+    }
+}
+
+struct ConfirmState {
+    confirms: Confirms,
+    runs: Vec<ConfirmRun>,
+}
+
+impl Holder {
+    pub(crate) fn new(id: HolderId, number: u16, session: Arc<SessionShared>) -> Self {
+        Self {
+            id,
+            number,
+            session,
+            deliveries: Mutex::new(Deliveries {
+                unacked: Unacked::new(),
+                queues: Vec::new(),
+                open: true,
+            }),
+            confirms: Mutex::new(ConfirmState { confirms: Confirms::new(), runs: Vec::new() }),
+        }
+    }
+
+    /// Numbers a publish that waits for this many verdicts; none settles it at once.
+    pub(crate) fn number_publish(&self, verdicts: u32) -> u64 {
+        self.confirms.lock().confirms.publish(verdicts)
+    }
+
+    /// The verdict of one journal entry or queue on a run of publishes.
+    pub(crate) fn confirmed(&self, numbers: RangeInclusive<u64>, verdict: Verdict) {
+        self.confirms.lock().confirms.settled_range(numbers, verdict);
+    }
+
+    /// Sends the acks and nacks that are due.
+    pub(crate) fn send_confirms(&self) {
+        let mut state = self.confirms.lock();
+        let ConfirmState { confirms, runs } = &mut *state;
+        runs.clear();
+        confirms.take(runs);
+        if runs.is_empty() {
+            return;
+        }
+        let out: smallvec::SmallVec<[Outgoing<'_>; 4]> = runs
+            .iter()
+            .map(|run| match run.verdict {
+                Confirm::Ack => Outgoing::Ack { delivery_tag: run.up_to, multiple: run.multiple },
+                Confirm::Nack => Outgoing::Nack { delivery_tag: run.up_to, multiple: run.multiple },
+            })
+            .collect();
+        // Pushed under the lock: two threads confirming one channel must not swap their frames.
+        self.session.options.outbox.push(self.number, &out);
+    }
+
+    /// Takes the deliveries that an ack, nack or reject names.
+    pub(crate) fn take(
+        &self,
+        tag: u64,
+        multiple: bool,
+        out: &mut Vec<Unsettled<QueueId>>,
+    ) -> Result<(), Refusal> {
+        self.deliveries.lock().unacked.settle(tag, multiple, out)
+    }
+}

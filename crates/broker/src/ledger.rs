@@ -1,0 +1,152 @@
+//! What a durable queue must remember beyond its live entries, so that a checkpoint is short:
+//! which entries in segments are dead, and which live ones were returned before.
+//!
+//! A checkpoint is a floor (everything below is dead) and exceptions above it. For a queue that
+//! is consumed in order, that is two numbers whatever its depth.
+//!
+//! ```text
+//! checkpoint = version u8 · floor u64 · dead u32 · id u64 * dead
+//!            · counted u32 · (id u64 · delivery_count u32 · acquired_count u32) * counted
+//! ```
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use broker_core::queue::EntryId;
+
+const VERSION: u8 = 1;
+
+#[derive(Debug, Default)]
+pub(crate) struct Ledger {
+    /// Entries whose bytes are in a segment and that are gone. Bounded by the items of segments
+    /// that still hold something live: pruned below the floor at every checkpoint.
+    dead: BTreeSet<u64>,
+    /// Counts of live entries that were returned.
+    counted: BTreeMap<u64, (u32, u32)>,
+}
+
+/// A checkpoint read back.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Checkpoint {
+    /// Everything below is dead.
+    pub(crate) floor: u64,
+    pub(crate) dead: BTreeSet<u64>,
+    pub(crate) counted: BTreeMap<u64, (u32, u32)>,
+}
+
+impl Ledger {
+    pub(crate) fn ended(&mut self, id: EntryId, stored: bool) {
+        if !self.counted.is_empty() {
+            self.counted.remove(&id.0);
+        }
+        if stored {
+            self.dead.insert(id.0);
+        }
+    }
+
+    pub(crate) fn returned(&mut self, id: EntryId, delivery_count: u32, acquired_count: u32) {
+        self.counted.insert(id.0, (delivery_count, acquired_count));
+    }
+
+    /// Goes on from a checkpoint.
+    pub(crate) fn resume(checkpoint: Checkpoint) -> Self {
+        Self { dead: checkpoint.dead, counted: checkpoint.counted }
+    }
+
+    /// An item was copied to a segment and is not wanted any more.
+    pub(crate) fn dead_in_segment(&mut self, id: EntryId) {
+        self.dead.insert(id.0);
+    }
+
+    /// Writes the checkpoint of a queue whose first live entry is `floor`.
+    pub(crate) fn write(&mut self, floor: u64, out: &mut Vec<u8>) {
+        self.dead = self.dead.split_off(&floor);
+        out.push(VERSION);
+        out.extend_from_slice(&floor.to_le_bytes());
+        out.extend_from_slice(&(self.dead.len() as u32).to_le_bytes());
+        for id in &self.dead {
+            out.extend_from_slice(&id.to_le_bytes());
+        }
+        out.extend_from_slice(&(self.counted.len() as u32).to_le_bytes());
+        for (id, (delivery_count, acquired_count)) in &self.counted {
+            out.extend_from_slice(&id.to_le_bytes());
+            out.extend_from_slice(&delivery_count.to_le_bytes());
+            out.extend_from_slice(&acquired_count.to_le_bytes());
+        }
+    }
+}
+
+impl Checkpoint {
+    /// Reads a checkpoint; `None` when it is not one of ours.
+    pub(crate) fn read(bytes: &[u8]) -> Option<Self> {
+        let (&version, rest) = bytes.split_first()?;
+        if version != VERSION {
+            return None;
+        }
+        let (floor, rest) = rest.split_first_chunk::<8>()?;
+        let (count, rest) = rest.split_first_chunk::<4>()?;
+        let (dead, rest) = rest.split_at_checked(u32::from_le_bytes(*count) as usize * 8)?;
+        let (count, rest) = rest.split_first_chunk::<4>()?;
+        let (counted, rest) = rest.split_at_checked(u32::from_le_bytes(*count) as usize * 16)?;
+        if !rest.is_empty() {
+            return None;
+        }
+        let id = |chunk: &[u8]| u64::from_le_bytes(chunk.try_into().expect("eight octets"));
+        let count = |chunk: &[u8]| u32::from_le_bytes(chunk.try_into().expect("four octets"));
+        Some(Self {
+            floor: u64::from_le_bytes(*floor),
+            dead: dead.chunks_exact(8).map(id).collect(),
+            counted: counted
+                .chunks_exact(16)
+                .map(|chunk| (id(&chunk[..8]), (count(&chunk[8..12]), count(&chunk[12..]))))
+                .collect(),
+        })
+    }
+
+    /// Whether the entry was gone when the checkpoint was taken.
+    pub(crate) fn is_dead(&self, id: u64) -> bool {
+        id < self.floor || self.dead.contains(&id)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_checkpoint_keeps_exceptions_above_the_floor_only() {
+        let mut ledger = Ledger::default();
+        for id in [1, 2, 5, 9] {
+            ledger.ended(EntryId(id), true);
+        }
+        ledger.ended(EntryId(6), false);
+        ledger.returned(EntryId(7), 1, 2);
+        let mut bytes = Vec::new();
+        ledger.write(4, &mut bytes);
+        let read = Checkpoint::read(&bytes).unwrap();
+        assert_eq!(read.floor, 4);
+        assert_eq!(read.dead.iter().copied().collect::<Vec<_>>(), [5, 9]);
+        assert_eq!(read.counted[&7], (1, 2));
+        assert!(read.is_dead(1) && read.is_dead(5) && !read.is_dead(6) && !read.is_dead(7));
+    }
+
+    #[test]
+    fn the_counts_of_an_entry_end_with_it() {
+        let mut ledger = Ledger::default();
+        ledger.returned(EntryId(7), 1, 2);
+        ledger.ended(EntryId(7), true);
+        let mut bytes = Vec::new();
+        ledger.write(8, &mut bytes);
+        assert_eq!(Checkpoint::read(&bytes).unwrap(), Checkpoint { floor: 8, ..Default::default() });
+    }
+
+    #[test]
+    fn a_cut_checkpoint_is_none() {
+        let mut bytes = Vec::new();
+        let mut ledger = Ledger::default();
+        ledger.returned(EntryId(7), 1, 2);
+        ledger.write(3, &mut bytes);
+        for len in 0..bytes.len() {
+            assert_eq!(Checkpoint::read(&bytes[..len]), None, "cut at {len}");
+        }
+    }
+}

@@ -1,0 +1,537 @@
+//! A queue of the running node: the machine that decides, behind a lock, and what follows from
+//! its decisions.
+//!
+//! Whoever has work for a queue runs it inline; there is no task per queue. One queue lock at a
+//! time, never across an await; lock order queue, then staging, then holder, then outbox. What
+//! needs another queue (dead letters) or the metadata (deletion) is handed back in [`After`].
+
+use std::sync::Arc;
+
+use broker_core::queue::{
+    Consumer, ConsumerId, DeathReason, DispatchBudget, DispatchEnd, Effect, Effects, Entry, EntryId,
+    Got, HolderId, Pause, QueueCounts, QueueFault, QueueMachine, RefusedBecause, ReturnCause,
+    Settlement, TimedOut, Use,
+};
+use broker_core::metadata::{QueueGone, QueueId, QueueRecord};
+use broker_core::settings::{QueueKind, QueueSettings};
+use broker_core::{ConsumerTag, QueueName, Timestamp, VhostName};
+use parking_lot::Mutex;
+use rustc_hash::FxHashMap;
+use storage::{Location, Run, StoreId};
+
+use crate::bounds::{DISPATCH_SLICE, DISPATCH_SLICE_BYTES};
+use crate::clock;
+use crate::content::{Batch, Content};
+use crate::deliver;
+use crate::holder::Holder;
+use crate::ledger::Ledger;
+use crate::node::Node;
+use crate::record::EntryMeta;
+
+/// Which driver a queue has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Lane {
+    /// Transient: effects at once, nothing is logged.
+    Inline,
+    /// Local durable or replicated: commands go through this group first.
+    Group(u32),
+}
+
+/// A queue and its standing in the node.
+pub(crate) struct Queue {
+    pub(crate) id: QueueId,
+    pub(crate) vhost: VhostName,
+    pub(crate) name: QueueName,
+    pub(crate) kind: QueueKind,
+    pub(crate) lane: Lane,
+    pub(crate) auto_delete: bool,
+    state: Mutex<QueueState>,
+}
+
+/// What the lock guards.
+pub(crate) struct QueueState {
+    pub(crate) machine: QueueMachine<Content>,
+    pub(crate) holders: FxHashMap<HolderId, Arc<Holder>>,
+    pub(crate) tags: FxHashMap<ConsumerId, ConsumerTag>,
+    /// What the log must know of entries that are in segments or were returned.
+    pub(crate) ledger: Ledger,
+    /// Neighbours of the last message that was read from a segment.
+    pub(crate) read_ahead: Option<Run>,
+    effects: Effects<Content>,
+    next_inline_id: u64,
+    deadline: Option<Timestamp>,
+    deleted: bool,
+}
+
+/// A message that leaves a queue for its dead-letter exchange.
+#[derive(Debug)]
+pub(crate) struct DeadLetterJob {
+    pub(crate) queue: QueueId,
+    pub(crate) entry: EntryId,
+    pub(crate) content: Content,
+    pub(crate) reason: DeathReason,
+    pub(crate) delivery_count: u32,
+    pub(crate) acquired_count: u32,
+    /// The queue keeps the message until every target has confirmed.
+    pub(crate) kept: bool,
+}
+
+/// What must happen once the queue's lock is free again.
+#[derive(Default)]
+pub(crate) struct After {
+    pub(crate) dead_letters: Vec<DeadLetterJob>,
+    /// Entries that the queue refused, for the nacks.
+    pub(crate) refused: Vec<EntryId>,
+    pub(crate) timed_out: Vec<(Arc<Holder>, TimedOut)>,
+    /// The queue must go: unused for too long, or its last consumer has left.
+    pub(crate) gone: Option<QueueGone>,
+}
+
+/// An entry about to enter.
+pub(crate) struct Arrival {
+    pub(crate) id: Option<EntryId>,
+    pub(crate) meta: EntryMeta,
+    pub(crate) content: Content,
+    pub(crate) bytes: u32,
+}
+
+impl Queue {
+    pub(crate) fn new(record: &QueueRecord, lane: Lane) -> Self {
+        let state = QueueState {
+            machine: QueueMachine::new(record.kind, &record.settings, clock::now()),
+            holders: FxHashMap::default(),
+            tags: FxHashMap::default(),
+            ledger: Ledger::default(),
+            read_ahead: None,
+            effects: Vec::new(),
+            next_inline_id: 1,
+            deadline: None,
+            deleted: false,
+        };
+        Self {
+            id: record.id,
+            vhost: record.vhost.clone(),
+            name: record.name.clone(),
+            kind: record.kind,
+            lane,
+            auto_delete: record.auto_delete,
+            state: Mutex::new(state),
+        }
+    }
+
+    /// Where its items live on disk.
+    pub(crate) fn store(&self) -> StoreId {
+        StoreId(self.id.0)
+    }
+
+    pub(crate) fn counts(&self) -> QueueCounts {
+        self.state.lock().machine.counts()
+    }
+
+    /// Reads or repairs the state without rules: recovery, checkpoints, relocation, listings.
+    pub(crate) fn with_state<R>(&self, f: impl FnOnce(&mut QueueState) -> R) -> R {
+        f(&mut self.state.lock())
+    }
+
+    /// Bytes that the length limits of this kind of queue count.
+    // rabbitmq: classic queues count bodies, quorum queues properties and bodies.
+    pub(crate) fn logical_bytes(&self, properties: usize, body: usize) -> u32 {
+        let bytes = match self.kind {
+            QueueKind::Classic => body,
+            QueueKind::Quorum => properties + body,
+        };
+        u32::try_from(bytes).unwrap_or(u32::MAX)
+    }
+
+    /// Messages enter, in order, and are dispatched. Answers the id of the first one that came
+    /// without its own.
+    pub(crate) fn enqueue(
+        self: &Arc<Self>,
+        node: &Node,
+        now: Timestamp,
+        arrivals: impl Iterator<Item = Arrival>,
+        after: &mut After,
+    ) -> u64 {
+        let mut state = self.state.lock();
+        let first_inline_id = state.next_inline_id;
+        if state.deleted {
+            return first_inline_id;
+        }
+        for arrival in arrivals {
+            let id = arrival.id.unwrap_or_else(|| {
+                let id = EntryId(state.next_inline_id);
+                state.next_inline_id += 1;
+                id
+            });
+            let entry = Entry {
+                id,
+                content: arrival.content,
+                bytes: arrival.bytes,
+                priority: arrival.meta.priority,
+                persistent: arrival.meta.persistent,
+                expires_at: arrival.meta.expires_at,
+                delivery_count: arrival.meta.delivery_count,
+                acquired_count: arrival.meta.acquired_count,
+            };
+            let QueueState { machine, effects, .. } = &mut *state;
+            machine.enqueue(now, entry, effects);
+        }
+        self.run(node, now, &mut state, after);
+        first_inline_id
+    }
+
+    /// Deliveries of this holder end one way or the other.
+    pub(crate) fn settle(
+        self: &Arc<Self>,
+        node: &Node,
+        holder: HolderId,
+        entries: &[EntryId],
+        how: Settlement,
+        after: &mut After,
+    ) {
+        self.act(node, after, |machine, now, effects| {
+            machine.settle(now, holder, entries, how, effects);
+        });
+    }
+
+    /// Runs one call of the machine, its effects, and a dispatch.
+    fn act(
+        self: &Arc<Self>,
+        node: &Node,
+        after: &mut After,
+        call: impl FnOnce(&mut QueueMachine<Content>, Timestamp, &mut Effects<Content>),
+    ) {
+        let now = clock::now();
+        let mut state = self.state.lock();
+        if state.deleted {
+            return;
+        }
+        let QueueState { machine, effects, .. } = &mut *state;
+        call(machine, now, effects);
+        self.run(node, now, &mut state, after);
+    }
+
+    /// Adds a consumer that is silent until it is resumed from [`Pause::WINDOW`].
+    pub(crate) fn add_consumer(
+        self: &Arc<Self>,
+        node: &Node,
+        holder: &Arc<Holder>,
+        consumer: Consumer,
+        after: &mut After,
+    ) -> Result<(), QueueFault> {
+        let now = clock::now();
+        let mut state = self.state.lock();
+        let (id, tag) = (consumer.id, consumer.tag.clone());
+        let QueueState { machine, effects, .. } = &mut *state;
+        machine.add_consumer(now, consumer, effects)?;
+        state.tags.insert(id, tag);
+        state.holders.insert(holder.id, holder.clone());
+        self.run(node, now, &mut state, after);
+        Ok(())
+    }
+
+    /// Lifts one reason for a consumer's silence and dispatches.
+    pub(crate) fn resume(self: &Arc<Self>, node: &Node, consumer: ConsumerId, pause: Pause) {
+        let mut after = After::default();
+        self.act(node, &mut after, |machine, _, _| {
+            machine.resume(consumer, pause);
+        });
+        node.carry_out(self, after);
+    }
+
+    /// Silences a consumer.
+    pub(crate) fn pause(&self, consumer: ConsumerId, pause: Pause) {
+        self.state.lock().machine.pause(consumer, pause);
+    }
+
+    /// `basic.cancel`: what the consumer holds stays with its channel.
+    pub(crate) fn remove_consumer(
+        self: &Arc<Self>,
+        node: &Node,
+        consumer: ConsumerId,
+        after: &mut After,
+    ) {
+        let now = clock::now();
+        let mut state = self.state.lock();
+        let QueueState { machine, effects, .. } = &mut *state;
+        let removed = machine.remove_consumer(now, consumer, effects);
+        state.tags.remove(&consumer);
+        self.run(node, now, &mut state, after);
+        if removed && self.is_abandoned(&state) {
+            after.gone = Some(QueueGone::AutoDeleted);
+        }
+    }
+
+    /// The channel is gone: its consumers leave and what it holds goes back.
+    pub(crate) fn detach(
+        self: &Arc<Self>,
+        node: &Node,
+        holder: HolderId,
+        cause: ReturnCause,
+        after: &mut After,
+    ) {
+        let now = clock::now();
+        let mut state = self.state.lock();
+        if state.deleted {
+            return;
+        }
+        let before = state.machine.counts().consumers;
+        let QueueState { machine, effects, .. } = &mut *state;
+        machine.detach(now, holder, cause, effects);
+        state.holders.remove(&holder);
+        self.run(node, now, &mut state, after);
+        let QueueState { machine, tags, .. } = &mut *state;
+        if machine.counts().consumers < before {
+            let left: Vec<ConsumerId> = machine.consumers().map(|consumer| consumer.id).collect();
+            tags.retain(|id, _| left.contains(id));
+            if self.is_abandoned(&state) {
+                after.gone = Some(QueueGone::AutoDeleted);
+            }
+        }
+    }
+
+    fn is_abandoned(&self, state: &QueueState) -> bool {
+        self.auto_delete && !state.deleted && state.machine.counts().consumers == 0
+    }
+
+    /// Takes one message for `basic.get`.
+    pub(crate) fn get(
+        self: &Arc<Self>,
+        node: &Node,
+        holder: &Arc<Holder>,
+        no_ack: bool,
+        after: &mut After,
+    ) -> Result<Option<Got<Content>>, QueueFault> {
+        let now = clock::now();
+        let mut state = self.state.lock();
+        if state.deleted {
+            return Ok(None);
+        }
+        let QueueState { machine, effects, .. } = &mut *state;
+        let got = machine.get(now, holder.id, no_ack, effects)?;
+        if let Some(got) = &got {
+            state.holders.insert(holder.id, holder.clone());
+            if no_ack {
+                self.ended(node, &mut state.ledger, got.delivery.entry, &got.delivery.content);
+            }
+        }
+        self.run(node, now, &mut state, after);
+        Ok(got)
+    }
+
+    /// Removes what is ready; answers how many messages.
+    pub(crate) fn purge(self: &Arc<Self>, node: &Node, after: &mut After) -> u64 {
+        let mut purged = 0;
+        loop {
+            let mut slice = 0;
+            self.act(node, after, |machine, now, effects| {
+                slice = machine.purge(now, DISPATCH_SLICE as u32, effects);
+            });
+            purged += u64::from(slice);
+            if slice < DISPATCH_SLICE as u32 {
+                return purged;
+            }
+        }
+    }
+
+    /// The queue was declared again or asked for a message: it is in use.
+    pub(crate) fn touch(&self, how: Use) {
+        self.state.lock().machine.touch(clock::now(), how);
+    }
+
+    /// Arguments or policies say something else.
+    pub(crate) fn reconfigure(self: &Arc<Self>, node: &Node, settings: &QueueSettings) {
+        let mut after = After::default();
+        self.act(node, &mut after, |machine, now, effects| {
+            machine.reconfigure(now, settings, effects);
+        });
+        node.carry_out(self, after);
+    }
+
+    /// A deadline of the queue has come.
+    pub(crate) fn on_deadline(self: &Arc<Self>, node: &Node) {
+        let mut after = After::default();
+        self.state.lock().deadline = None;
+        self.act(node, &mut after, |machine, now, effects| {
+            // Bounded work a call: once more while something is due.
+            while machine.next_deadline().is_some_and(|at| at <= now) {
+                machine.on_deadline(now, effects);
+                if effects.len() >= DISPATCH_SLICE {
+                    break;
+                }
+            }
+        });
+        node.carry_out(self, after);
+    }
+
+    /// At-least-once dead letters: all targets have the message, or one has not.
+    pub(crate) fn dead_lettered(self: &Arc<Self>, node: &Node, entry: EntryId, safe: bool) {
+        let mut after = After::default();
+        self.act(node, &mut after, |machine, now, effects| {
+            if safe {
+                machine.dead_lettered(now, &[entry], effects);
+            } else {
+                machine.dead_letter_failed(now, &[entry], effects);
+            }
+        });
+        node.carry_out(self, after);
+    }
+
+    /// Ends the queue. Its consumers are told; answers the ready messages that die with it.
+    pub(crate) fn close(&self) -> u64 {
+        let mut state = self.state.lock();
+        state.deleted = true;
+        let ready = state.machine.counts().ready;
+        let consumers: Vec<(HolderId, ConsumerTag)> = state
+            .machine
+            .consumers()
+            .map(|consumer| (consumer.holder, consumer.tag.clone()))
+            .collect();
+        let holders = std::mem::take(&mut state.holders);
+        state.tags.clear();
+        state.machine =
+            QueueMachine::new(self.kind, &QueueSettings::default(), Timestamp::default());
+        drop(state);
+        for (holder, tag) in consumers {
+            if let Some(holder) = holders.get(&holder) {
+                holder.consumer_cancelled(&tag);
+            }
+        }
+        ready
+    }
+
+    /// Dispatches while there is credit, and carries out what the machine wants.
+    fn run(self: &Arc<Self>, node: &Node, now: Timestamp, state: &mut QueueState, after: &mut After) {
+        loop {
+            let mut budget = DispatchBudget {
+                messages: DISPATCH_SLICE as u32,
+                bytes: DISPATCH_SLICE_BYTES as u64,
+            };
+            let QueueState { machine, effects, .. } = &mut *state;
+            let end = machine.dispatch(now, &mut budget, effects);
+            self.perform(node, state, after);
+            if end != DispatchEnd::Budget {
+                break;
+            }
+        }
+        self.schedule(node, state);
+    }
+
+    fn schedule(self: &Arc<Self>, node: &Node, state: &mut QueueState) {
+        let Some(next) = state.machine.next_deadline() else { return };
+        if state.deadline.is_none_or(|at| next < at) {
+            state.deadline = Some(next);
+            node.timers.schedule(next, self.id);
+        }
+    }
+
+    /// Carries the effects out, in their order; deliveries of one holder go together.
+    fn perform(self: &Arc<Self>, node: &Node, state: &mut QueueState, after: &mut After) {
+        if state.effects.is_empty() {
+            return;
+        }
+        let mut effects = std::mem::take(&mut state.effects);
+        deliver::deliver(self, node, state, &effects);
+        for effect in effects.drain(..) {
+            self.perform_one(node, state, effect, after);
+        }
+        // Keeps the capacity.
+        state.effects = effects;
+    }
+
+    fn perform_one(
+        &self,
+        node: &Node,
+        state: &mut QueueState,
+        effect: Effect<Content>,
+        after: &mut After,
+    ) {
+        match effect {
+            Effect::Deliver(delivery) => {
+                if delivery.no_ack {
+                    self.ended(node, &mut state.ledger, delivery.entry, &delivery.content);
+                }
+            }
+            Effect::Refused { id, content, why } => {
+                if why == RefusedBecause::Overflow {
+                    self.ended(node, &mut state.ledger, id, &content);
+                }
+                after.refused.push(id);
+            }
+            Effect::Forget { id, content, why } => {
+                node.counters.forgotten(why);
+                self.ended(node, &mut state.ledger, id, &content);
+            }
+            Effect::DeadLetter { id, content, reason, delivery_count, acquired_count, kept } => {
+                if !kept {
+                    self.ended(node, &mut state.ledger, id, &content);
+                }
+                after.dead_letters.push(DeadLetterJob {
+                    queue: self.id,
+                    entry: id,
+                    content,
+                    reason,
+                    delivery_count,
+                    acquired_count,
+                    kept,
+                });
+            }
+            Effect::Returned { id, delivery_count, acquired_count, .. } => {
+                let logged = state.machine.entry(id).is_some_and(|entry| entry.content.is_logged());
+                if let (Lane::Group(group), true) = (self.lane, logged) {
+                    state.ledger.returned(id, delivery_count, acquired_count);
+                    node.groups.returned(group, self.id, id, delivery_count, acquired_count);
+                }
+            }
+            Effect::ConsumerCancelled { consumer, holder, .. } => {
+                let tag = state.tags.get(&consumer).cloned();
+                if let (Some(tag), Some(holder)) = (tag, state.holders.get(&holder)) {
+                    holder.consumer_cancelled(&tag);
+                }
+            }
+            Effect::TimedOut(timed_out) => {
+                if let Some(holder) = state.holders.get(&timed_out.holder) {
+                    after.timed_out.push((holder.clone(), timed_out));
+                }
+            }
+            Effect::ActiveConsumer { .. } => {}
+            Effect::QueueExpired => after.gone = Some(QueueGone::Expired),
+        }
+    }
+
+    /// A message has left for good: the log learns of it and its place is given back.
+    fn ended(&self, node: &Node, ledger: &mut Ledger, id: EntryId, content: &Content) {
+        let Lane::Group(group) = self.lane else { return };
+        if !content.is_logged() {
+            return;
+        }
+        node.groups.forget(group, self.id, id);
+        ledger.ended(id, matches!(content, Content::Stored(_)));
+        if let Content::Stored(location) = content {
+            node.release(self.store(), &[*location]);
+        }
+    }
+}
+
+impl QueueState {
+    /// Whether the queue was deleted while somebody still had it in hand.
+    pub(crate) fn is_deleted(&self) -> bool {
+        self.deleted
+    }
+
+    /// An item lies in a segment from here on. Answers false when nobody wants it any more.
+    pub(crate) fn relocate(&mut self, id: EntryId, location: Location) -> bool {
+        match self.machine.content_mut(id) {
+            Some(content) if !self.deleted => {
+                *content = Content::Stored(location);
+                true
+            }
+            _ => false,
+        }
+    }
+}
+
+/// A resident content in a batch.
+pub(crate) fn resident(batch: &Arc<Batch>, at: u32, len: u32) -> Content {
+    Content::Resident { batch: batch.clone(), at, len }
+}

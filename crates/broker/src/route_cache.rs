@@ -1,0 +1,111 @@
+//! The routes that a channel has found lately. Emptied whenever the metadata changes.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use amqp::Properties;
+use broker_core::router::{LazyMessage, MessageView as _, RouteRequest, Routed, carbon_copy_keys};
+use broker_core::{Refusal, VhostName};
+use smallvec::SmallVec;
+
+use crate::bounds::ROUTES_CACHED_MAX;
+use crate::node::Node;
+use crate::route::Route;
+
+/// Exchange and key are chosen by clients: std's hasher withstands floods.
+#[derive(Default)]
+pub(crate) struct RouteCache {
+    version: u64,
+    by_exchange: HashMap<Box<str>, HashMap<Box<str>, Arc<Route>>>,
+    count: usize,
+    /// Most publishers use one exchange and key.
+    last: Option<(Box<str>, Box<str>, Arc<Route>)>,
+    routed: Routed,
+}
+
+impl RouteCache {
+    /// Where a message goes.
+    ///
+    /// # Errors
+    /// The exchange is missing or internal, or a carbon-copy header is no array.
+    pub(crate) fn route(
+        &mut self,
+        node: &Node,
+        vhost: &VhostName,
+        exchange: &str,
+        routing_key: &str,
+        properties: Properties<'_>,
+    ) -> Result<Arc<Route>, Refusal> {
+        self.forget_if_outdated(node);
+        let has_headers = properties.has_headers();
+        let message = LazyMessage::new(properties);
+        let extra_keys = match (has_headers, message.headers()) {
+            (true, Some(headers)) => carbon_copy_keys(headers)?,
+            _ => SmallVec::new(),
+        };
+        if extra_keys.is_empty()
+            && let Some(route) = self.cached(exchange, routing_key)
+        {
+            return Ok(route);
+        }
+        let request = RouteRequest {
+            extra_keys: &extra_keys,
+            seed: rand::random(),
+            ..RouteRequest::publish(exchange, routing_key.as_bytes(), &message)
+        };
+        let route = self.find(node, vhost, &request)?;
+        if self.routed.cacheable && extra_keys.is_empty() {
+            self.remember(exchange, routing_key, &route);
+        }
+        Ok(route)
+    }
+
+    fn find(
+        &mut self,
+        node: &Node,
+        vhost: &VhostName,
+        request: &RouteRequest<'_>,
+    ) -> Result<Arc<Route>, Refusal> {
+        let metadata = node.metadata.read();
+        let vhost = metadata.vhost(vhost.as_str())?;
+        vhost.route(request, &mut self.routed)?;
+        drop(metadata);
+        Ok(Arc::new(Route::of(self.routed.queues.iter().filter_map(|id| node.queue(*id)))))
+    }
+
+    fn forget_if_outdated(&mut self, node: &Node) {
+        let version = node.metadata.version();
+        if self.version != version {
+            self.clear();
+            self.version = version;
+        }
+    }
+
+    fn clear(&mut self) {
+        self.by_exchange.clear();
+        self.count = 0;
+        self.last = None;
+    }
+
+    fn cached(&mut self, exchange: &str, routing_key: &str) -> Option<Arc<Route>> {
+        if let Some((last_exchange, last_key, route)) = &self.last
+            && **last_key == *routing_key
+            && **last_exchange == *exchange
+        {
+            return Some(route.clone());
+        }
+        let route = self.by_exchange.get(exchange)?.get(routing_key)?.clone();
+        self.last = Some((exchange.into(), routing_key.into(), route.clone()));
+        Some(route)
+    }
+
+    fn remember(&mut self, exchange: &str, routing_key: &str, route: &Arc<Route>) {
+        if self.count >= ROUTES_CACHED_MAX {
+            self.clear();
+        }
+        self.count += 1;
+        let keys = self.by_exchange.entry(exchange.into()).or_default();
+        keys.insert(routing_key.into(), route.clone());
+        self.last = Some((exchange.into(), routing_key.into(), route.clone()));
+    }
+}

@@ -1,0 +1,78 @@
+//! Settings that are one word out of a few.
+
+use std::fmt;
+use std::str::FromStr;
+
+use super::{ScalarError, serde_as_text};
+
+macro_rules! word {
+    (
+        $(#[$about:meta])* $type:ident, $expected:literal,
+        $($(#[$word_about:meta])* $word:ident = $text:literal),+ $(,)?
+    ) => {
+        $(#[$about])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub enum $type {
+            $($(#[$word_about])* $word),+
+        }
+
+        impl $type {
+            pub(crate) const EXPECTED: &'static str = $expected;
+
+            /// The word as it is written in files.
+            pub const fn as_str(self) -> &'static str {
+                match self { $(Self::$word => $text),+ }
+            }
+        }
+
+        impl FromStr for $type {
+            type Err = ScalarError;
+
+            fn from_str(text: &str) -> Result<Self, ScalarError> {
+                match text {
+                    $($text => Ok(Self::$word),)+
+                    _ => Err(ScalarError::new(text, Self::EXPECTED)),
+                }
+            }
+        }
+
+        impl fmt::Display for $type {
+            fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+                f.write_str(self.as_str())
+            }
+        }
+
+        serde_as_text!($type);
+    };
+}
+
+word! {
+    /// What happens when a consumer keeps a delivery longer than its ack timeout.
+    TimeoutAction, "one of close, cancel, return",
+    /// The channel is closed with 406 PRECONDITION_FAILED.
+    Close = "close",
+    /// The consumer is cancelled, if its client understands that; else the channel is closed.
+    Cancel = "cancel",
+    /// Only the late delivery goes back to its queue.
+    Return = "return",
+}
+
+word! {
+    /// What counts towards a quorum queue's delivery limit.
+    DeliveryLimitCounts, "one of returns, failures",
+    /// Every return: nack, reject, recover, lost connection, timeout.
+    Returns = "returns",
+    /// Only failures: reject and lost connection.
+    Failures = "failures",
+}
+
+word! {
+    /// The shape of log lines.
+    LogFormat, "one of auto, text, json",
+    /// Text; with colours if standard error is a terminal.
+    Auto = "auto",
+    /// Text without colours.
+    Text = "text",
+    /// One JSON object a line.
+    Json = "json",
+}

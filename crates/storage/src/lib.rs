@@ -1,0 +1,30 @@
+//! Durable bytes: one journal for all who append, segments for what outlives its journal file,
+//! checkpoints for what was decided, and the recovery of all three.
+//!
+//! Knows bytes, streams and items. Must not know AMQP, queues, Raft, or what a payload means.
+
+mod error;
+mod options;
+mod place;
+
+mod disk;
+mod owner;
+
+mod checkpoint;
+mod journal;
+mod recovery;
+mod segment;
+mod storage;
+
+pub use error::{AppendError, Poisoned, StorageError};
+pub use options::{Options, RECORD_BYTES_MAX};
+pub use place::{FileId, Location, Position, StoreId, StreamId};
+
+pub use disk::{Disk, DiskFile, DiskLock, RealDisk, WRITE_PARTS_MAX};
+pub use owner::{Flushed, FlushSink, LiveItem, Owner};
+
+pub use checkpoint::{Checkpoint, Checkpoints};
+pub use journal::{Journal, JournalStatus, Payload};
+pub use recovery::{Recovery, Replayed, ReplayedRecord};
+pub use segment::{Item, RecoveredItem, RecoveredItems, Run, SegmentStore, StoreUsage};
+pub use storage::Storage;

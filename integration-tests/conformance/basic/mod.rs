@@ -1,0 +1,3 @@
+//! Class basic.
+
+mod get;

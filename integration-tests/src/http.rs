@@ -1,0 +1,112 @@
+//! The smallest HTTP client that the tests need for the management API.
+//! Knows one request a connection, basic authentication and JSON.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+
+use serde_json::Value as Json;
+
+use crate::connection::PATIENCE;
+
+/// The HTTP API at one address, as guest.
+#[derive(Clone, Copy, Debug)]
+pub struct Http {
+    address: SocketAddr,
+}
+
+/// An answer.
+#[derive(Clone, Debug)]
+pub struct Answer {
+    /// Status code.
+    pub status: u16,
+    /// The body; null when it is not JSON.
+    pub body: Json,
+}
+
+impl Http {
+    /// The HTTP API at `address`.
+    pub fn new(address: SocketAddr) -> Http {
+        Http { address }
+    }
+
+    /// Sends a request; `path` starts with `/api`.
+    ///
+    /// # Panics
+    /// When nothing that looks like HTTP comes back.
+    #[track_caller]
+    pub fn send(&self, verb: &str, path: &str, body: Option<&Json>) -> Answer {
+        let body = body.map(Json::to_string).unwrap_or_default();
+        let request = format!(
+            "{verb} {path} HTTP/1.1\r\nHost: {}\r\nAuthorization: Basic Z3Vlc3Q6Z3Vlc3Q=\r\n\
+             Content-Type: application/json\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
+            self.address,
+            body.len(),
+        );
+        let mut stream = TcpStream::connect(self.address).expect("The HTTP API must listen.");
+        stream
+            .set_read_timeout(Some(PATIENCE))
+            .expect("A positive time is a valid one.");
+        stream
+            .write_all(request.as_bytes())
+            .expect("The HTTP API must take a request.");
+        let mut answer = Vec::new();
+        stream
+            .read_to_end(&mut answer)
+            .expect("The HTTP API must answer.");
+        let answer = String::from_utf8_lossy(&answer);
+        let status = answer
+            .split(' ')
+            .nth(1)
+            .and_then(|status| status.parse().ok());
+        let status = status.unwrap_or_else(|| panic!("{verb} {path}: came {answer:?}"));
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap_or((&answer, ""));
+        let body = if head
+            .to_ascii_lowercase()
+            .contains("transfer-encoding: chunked")
+        {
+            unchunked(body)
+        } else {
+            body.to_owned()
+        };
+        Answer {
+            status,
+            body: serde_json::from_str(&body).unwrap_or(Json::Null),
+        }
+    }
+
+    /// Sends a request that must succeed.
+    #[track_caller]
+    pub fn ok(&self, verb: &str, path: &str, body: Option<&Json>) -> Json {
+        let answer = self.send(verb, path, body);
+        let status = answer.status;
+        assert!(
+            (200..300).contains(&status),
+            "{verb} {path}: expected 2xx; came: {answer:?}"
+        );
+        answer.body
+    }
+
+    /// Makes a user with all permissions in `/`.
+    #[track_caller]
+    pub fn add_user(&self, name: &str, password: &str) {
+        let user = serde_json::json!({"password": password, "tags": ""});
+        self.ok("PUT", &format!("/api/users/{name}"), Some(&user));
+        let all = serde_json::json!({"configure": ".*", "write": ".*", "read": ".*"});
+        self.ok("PUT", &format!("/api/permissions/%2F/{name}"), Some(&all));
+    }
+}
+
+/// Joins the chunks of a chunked body.
+fn unchunked(body: &str) -> String {
+    let mut joined = String::new();
+    let mut rest = body;
+    while let Some((size, after)) = rest.split_once("\r\n") {
+        let size = usize::from_str_radix(size.trim(), 16).unwrap_or(0);
+        let Some(chunk) = after.get(..size).filter(|_| size > 0) else {
+            break;
+        };
+        joined.push_str(chunk);
+        rest = after.get(size + 2..).unwrap_or("");
+    }
+    joined
+}
