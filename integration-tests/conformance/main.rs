@@ -4,5 +4,8 @@
 
 mod basic;
 mod channel;
+mod confirm;
 mod connection;
 mod exchange;
+mod queue;
+mod tx;

@@ -36,7 +36,11 @@ pub(crate) fn whole_content<'a>(
     let header = read_header(frame.payload).ok()?;
     let properties = header.properties.raw();
     if header.body_size == 0 {
-        return Some(WholeContent { properties, body: &[], used });
+        return Some(WholeContent {
+            properties,
+            body: &[],
+            used,
+        });
     }
     if header.body_size > size_max {
         return None;
@@ -45,14 +49,20 @@ pub(crate) fn whole_content<'a>(
     let is_whole = frame.kind == FrameKind::Body
         && frame.channel == channel
         && frame.payload.len() as u64 == header.body_size;
-    is_whole.then_some(WholeContent { properties, body: frame.payload, used: used + body_used })
+    is_whole.then_some(WholeContent {
+        properties,
+        body: frame.payload,
+        used: used + body_used,
+    })
 }
 
 /// Reads a content header and checks what a publish needs of it.
 fn read_header(payload: &[u8]) -> Result<ContentHeader<'_>, ProtocolFault> {
     let header = ContentHeader::decode(payload).map_err(|_| ProtocolFault::Internal)?;
     if header.class_id != BASIC_CLASS_ID {
-        return Err(ProtocolFault::HeaderOfOtherClass { class: header.class_id });
+        return Err(ProtocolFault::HeaderOfOtherClass {
+            class: header.class_id,
+        });
     }
     if header.weight != 0 {
         return Err(ProtocolFault::HeaderExpected);
@@ -143,7 +153,9 @@ impl Assembly {
     /// # Errors
     /// It is not due, of another class, malformed, or announces more than the protocol's ceiling.
     pub(crate) fn header(self, payload: &[u8]) -> Result<Step, ProtocolFault> {
-        let Self::AwaitHeader(call) = self else { return Err(ProtocolFault::BodyExpected) };
+        let Self::AwaitHeader(call) = self else {
+            return Err(ProtocolFault::BodyExpected);
+        };
         let header = read_header(payload)?;
         let content = Content {
             call,
@@ -162,11 +174,16 @@ impl Assembly {
     /// # Errors
     /// It is not due, or longer than announced.
     pub(crate) fn body(self, payload: &[u8], size_max: u64) -> Result<Step, ProtocolFault> {
-        let Self::AwaitBody { mut content, remaining } = self else {
+        let Self::AwaitBody {
+            mut content,
+            remaining,
+        } = self
+        else {
             return Err(ProtocolFault::HeaderExpected);
         };
-        let remaining =
-            remaining.checked_sub(payload.len() as u64).ok_or(ProtocolFault::BodyTooLong)?;
+        let remaining = remaining
+            .checked_sub(payload.len() as u64)
+            .ok_or(ProtocolFault::BodyTooLong)?;
         if content.body_size <= size_max {
             content.body.extend_from_slice(payload);
         }

@@ -9,7 +9,6 @@ use rustc_hash::FxHashMap;
 use crate::assembler::Assembly;
 
 /// A channel number in use.
-#[derive(Debug)]
 pub(crate) enum Slot {
     /// Open and working.
     Open(Box<OpenChannel>),
@@ -21,7 +20,6 @@ pub(crate) enum Slot {
 }
 
 /// An open channel.
-#[derive(Debug)]
 pub(crate) struct OpenChannel {
     /// The broker's side.
     pub(crate) channel: Channel,
@@ -36,7 +34,6 @@ pub(crate) struct OpenChannel {
 }
 
 /// All channels of a connection. Bounds: `channel_max` counted slots, 65,535 crossed ones.
-#[derive(Debug)]
 pub(crate) struct ChannelTable {
     slots: FxHashMap<u16, Slot>,
     /// Slots that are open or wait for close-ok.
@@ -47,7 +44,12 @@ pub(crate) struct ChannelTable {
 
 impl ChannelTable {
     pub(crate) fn new(channel_max: u16) -> Self {
-        Self { slots: FxHashMap::default(), counted: 0, channel_max, touched: Vec::new() }
+        Self {
+            slots: FxHashMap::default(),
+            counted: 0,
+            channel_max,
+            touched: Vec::new(),
+        }
     }
 
     /// The negotiated number of channels open at once.

@@ -23,12 +23,20 @@ pub(crate) struct ClientTraits {
 impl ClientTraits {
     /// Reads what counts; a capability must be boolean true.
     pub(crate) fn of(client_properties: &Table) -> Self {
-        let capabilities = client_properties.get("capabilities").and_then(|v| v.as_table());
+        let capabilities = client_properties
+            .get("capabilities")
+            .and_then(|v| v.as_table());
         let can = |name: &str| {
-            capabilities.and_then(|table| table.get(name)).and_then(|v| v.as_bool()) == Some(true)
+            capabilities
+                .and_then(|table| table.get(name))
+                .and_then(|v| v.as_bool())
+                == Some(true)
         };
         let text = |key: &str| -> Option<Box<str>> {
-            client_properties.get(key).and_then(|v| v.as_str()).map(Into::into)
+            client_properties
+                .get(key)
+                .and_then(|v| v.as_str())
+                .map(Into::into)
         };
         let product = text("product");
         // php-amqplib writes the wrong method; its echo is no wish of its own.

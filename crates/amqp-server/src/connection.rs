@@ -47,7 +47,11 @@ impl Context {
         authenticator: Authenticator,
         options: AmqpServerOptions,
     ) -> Self {
-        Self { broker, authenticator, options: options.bounded() }
+        Self {
+            broker,
+            authenticator,
+            options: options.bounded(),
+        }
     }
 }
 
@@ -81,7 +85,9 @@ pub(crate) async fn serve_connection<R, W>(
                 product = traits.product.as_deref(), name = traits.name.as_deref(),
                 "connection opened",
             );
-            let end = Running::start(opened, &context.options).run(&shutdown).await;
+            let end = Running::start(opened, &context.options)
+                .run(&shutdown)
+                .await;
             tracing::info!(%peer, reason = %end, "connection closed");
         }
     }
@@ -129,7 +135,16 @@ impl<R: AsyncRead + Unpin> Running<R> {
     where
         W: AsyncWrite + Send + Unpin + 'static,
     {
-        let Opened { reader, writer, input, session, outbox, tuned, traits, .. } = opened;
+        let Opened {
+            reader,
+            writer,
+            input,
+            session,
+            outbox,
+            tuned,
+            traits,
+            ..
+        } = opened;
         let session = Arc::new(session);
         let drained = session.clone();
         let writer = tokio::spawn(writer::run(
@@ -138,8 +153,13 @@ impl<R: AsyncRead + Unpin> Running<R> {
             tuned.heartbeat_s,
             move || drained.drained(),
         ));
-        let serving =
-            Serving::new(session.clone(), outbox.clone(), tuned, traits, options.max_message_size);
+        let serving = Serving::new(
+            session.clone(),
+            outbox.clone(),
+            tuned,
+            traits,
+            options.max_message_size,
+        );
         Self {
             reader,
             input,
@@ -221,7 +241,14 @@ impl<R: AsyncRead + Unpin> Running<R> {
         ticks: &mut Option<Interval>,
         shutdown: &CancellationToken,
     ) -> Event {
-        let Self { reader, input, session, outbox, stalled, .. } = self;
+        let Self {
+            reader,
+            input,
+            session,
+            outbox,
+            stalled,
+            ..
+        } = self;
         let stall_end = stalled.map_or_else(Instant::now, |(since, _)| since) + WRITE_STALL_MAX;
         tokio::select! {
             biased;
@@ -239,8 +266,14 @@ impl<R: AsyncRead + Unpin> Running<R> {
 
     /// The outbox has room, or a stall's time is over; bytes written meanwhile excuse it.
     fn after_stall(&self, eased: bool) -> Event {
-        let progress = self.stalled.is_none_or(|(_, before)| before != self.outbox.written_total());
-        if eased || progress { Event::GateOpened } else { Event::Stalled }
+        let progress = self
+            .stalled
+            .is_none_or(|(_, before)| before != self.outbox.written_total());
+        if eased || progress {
+            Event::GateOpened
+        } else {
+            Event::Stalled
+        }
     }
 
     fn tick(&mut self, gate: Gate) -> Result<(), End> {
@@ -291,8 +324,7 @@ impl<R: AsyncRead + Unpin> Running<R> {
     async fn await_close_ok(&mut self) {
         let limit = linger::close_ok_limit(self.heartbeat_s);
         let decoder = self.serving.decoder();
-        let word =
-            linger::until_close_ok(&mut self.reader, &mut self.input, &decoder, limit).await;
+        let word = linger::until_close_ok(&mut self.reader, &mut self.input, &decoder, limit).await;
         if word == LastWord::Close {
             self.outbox.reply(0, &reply::connection_close_ok());
         }
@@ -301,7 +333,10 @@ impl<R: AsyncRead + Unpin> Running<R> {
     /// Lets the writer write the rest and end the stream, then waits for the peer's end.
     async fn flush(&mut self, limit: Duration) {
         self.outbox.end();
-        if tokio::time::timeout(FLUSH_MAX, &mut self.writer).await.is_err() {
+        if tokio::time::timeout(FLUSH_MAX, &mut self.writer)
+            .await
+            .is_err()
+        {
             self.writer.abort();
             return;
         }
@@ -336,3 +371,6 @@ async fn tick(ticks: &mut Option<Interval>) {
         None => std::future::pending().await,
     }
 }
+
+#[cfg(test)]
+mod tests;

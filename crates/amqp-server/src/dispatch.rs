@@ -84,8 +84,14 @@ impl Serving {
     async fn on_open_channel(&mut self, frame: Frame<'_>, method: OtherMethod) -> Outcome {
         let number = frame.channel;
         let misplaced = self.misplaced(number);
-        let Some(open) = self.channels.touch(number) else { return Err(misplaced.into()) };
-        let mut on = Call { number, open, outbox: &self.outbox };
+        let Some(open) = self.channels.touch(number) else {
+            return Err(misplaced.into());
+        };
+        let mut on = Call {
+            number,
+            open,
+            outbox: &self.outbox,
+        };
         let OtherMethod { call, table } = method;
         match call {
             AMQPClass::Access(call) => access(&on, &call),

@@ -13,9 +13,15 @@ pub(crate) struct MethodId {
 
 impl MethodId {
     /// No method is at fault.
-    pub(crate) const NONE: Self = Self { class: 0, method: 0 };
+    pub(crate) const NONE: Self = Self {
+        class: 0,
+        method: 0,
+    };
     /// basic.publish, at fault when its content is.
-    pub(crate) const BASIC_PUBLISH: Self = Self { class: 60, method: 40 };
+    pub(crate) const BASIC_PUBLISH: Self = Self {
+        class: 60,
+        method: 40,
+    };
 
     /// Reads the ids from the beginning of a method frame's payload; 0 for what is not there.
     pub(crate) fn of(payload: &[u8]) -> Self {
@@ -23,7 +29,10 @@ impl MethodId {
             Some(&[high, low]) => u16::from_be_bytes([high, low]),
             _ => 0,
         };
-        Self { class: number(0), method: number(2) }
+        Self {
+            class: number(0),
+            method: number(2),
+        }
     }
 }
 

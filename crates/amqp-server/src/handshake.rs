@@ -58,7 +58,10 @@ pub(crate) enum HandshakeFault {
     Protocol(String),
     /// The client may not log in. It hears so only if it can bear that.
     #[error("login refused: {reason}")]
-    Login { reason: String, close: Option<Close> },
+    Login {
+        reason: String,
+        close: Option<Close>,
+    },
     /// The client is known, and may not open this vhost.
     #[error("{}", .close.text)]
     Open { close: Close, heartbeat_s: u16 },
@@ -130,14 +133,21 @@ where
         HandshakeFault::Protocol(_) | HandshakeFault::Login { close: None, .. } => {
             linger::until_eof(&mut wire.reader, delay).await;
         }
-        HandshakeFault::Login { close: Some(close), .. } => {
+        HandshakeFault::Login {
+            close: Some(close), ..
+        } => {
             let _ = wire.say(&close.of_connection()).await;
             linger::until_eof(&mut wire.reader, delay).await;
         }
         HandshakeFault::Open { close, heartbeat_s } => {
             let _ = wire.say(&close.of_connection()).await;
             let limit = linger::close_ok_limit(*heartbeat_s);
-            let Wire { reader, writer: _, input, decoder } = wire;
+            let Wire {
+                reader,
+                writer: _,
+                input,
+                decoder,
+            } = wire;
             if linger::until_close_ok(reader, input, decoder, limit).await
                 == linger::LastWord::Close
             {
@@ -171,7 +181,11 @@ impl AwaitHeader {
         if !header.is_served() {
             return Err(HandshakeFault::OtherProtocol(header));
         }
-        wire.send(&greeting::start(&context.options.identity, &context.authenticator.offer())).await?;
+        wire.send(&greeting::start(
+            &context.options.identity,
+            &context.authenticator.offer(),
+        ))
+        .await?;
         Ok(AwaitStartOk)
     }
 }
@@ -203,7 +217,13 @@ impl AwaitStartOk {
         let offer = tune::Offer::of(&context.options);
         wire.say(&offer.as_method()).await?;
         let mechanism = mechanism.to_owned();
-        Ok(AwaitTuneOk { user, mechanism, client_properties, traits, offer })
+        Ok(AwaitTuneOk {
+            user,
+            mechanism,
+            client_properties,
+            traits,
+            offer,
+        })
     }
 }
 
@@ -285,7 +305,14 @@ impl AwaitOpen {
         };
         // Said through the outbox, so that it comes before anything else the session says.
         outbox.reply(0, &reply::connection_open_ok());
-        Ok(Ready { session, outbox, tuned, traits, user, vhost })
+        Ok(Ready {
+            session,
+            outbox,
+            tuned,
+            traits,
+            user,
+            vhost,
+        })
     }
 }
 
@@ -301,15 +328,43 @@ struct Ready {
 
 impl Ready {
     fn opened<R, W>(self, wire: Wire<R, W>) -> Opened<R, W> {
-        let Wire { reader, writer, input, decoder: _ } = wire;
-        let Self { session, outbox, tuned, traits, user, vhost } = self;
-        Opened { reader, writer, input, session, outbox, tuned, traits, user, vhost }
+        let Wire {
+            reader,
+            writer,
+            input,
+            decoder: _,
+        } = wire;
+        let Self {
+            session,
+            outbox,
+            tuned,
+            traits,
+            user,
+            vhost,
+        } = self;
+        Opened {
+            reader,
+            writer,
+            input,
+            session,
+            outbox,
+            tuned,
+            traits,
+            user,
+            vhost,
+        }
     }
 }
 
 fn refused(refusal: &Refusal, heartbeat_s: u16) -> HandshakeFault {
-    const OPEN: MethodId = MethodId { class: 10, method: 40 };
-    HandshakeFault::Open { close: Close::refusal(refusal, OPEN), heartbeat_s }
+    const OPEN: MethodId = MethodId {
+        class: 10,
+        method: 40,
+    };
+    HandshakeFault::Open {
+        close: Close::refusal(refusal, OPEN),
+        heartbeat_s,
+    }
 }
 
 fn unexpected(method: &connection::AMQPMethod, state: &str) -> HandshakeFault {

@@ -37,7 +37,11 @@ impl HeartbeatWatch {
     pub(crate) fn new(heartbeat_s: u16) -> Self {
         let interval = (heartbeat_s > 0).then(|| Duration::from_secs(u64::from(heartbeat_s)));
         // The handshake has just been heard.
-        Self { interval, heard: true, silent_checks: 0 }
+        Self {
+            interval,
+            heard: true,
+            silent_checks: 0,
+        }
     }
 
     /// Time between two checks; `None` when heartbeats are off.
@@ -64,7 +68,11 @@ impl HeartbeatWatch {
             return Pulse::Alive;
         }
         self.silent_checks += 1;
-        if self.silent_checks >= SILENT_CHECKS_MAX { Pulse::Dead } else { Pulse::Alive }
+        if self.silent_checks >= SILENT_CHECKS_MAX {
+            Pulse::Dead
+        } else {
+            Pulse::Alive
+        }
     }
 }
 

@@ -39,7 +39,10 @@ impl Input {
     ///
     /// # Errors
     /// What the socket says.
-    pub(crate) async fn fill(&mut self, reader: &mut (impl AsyncRead + Unpin)) -> io::Result<usize> {
+    pub(crate) async fn fill(
+        &mut self,
+        reader: &mut (impl AsyncRead + Unpin),
+    ) -> io::Result<usize> {
         self.want = self.want.max(READ_BYTES_MIN);
         self.bytes.reserve(self.want);
         let want = self.want;

@@ -17,12 +17,12 @@ mod handshake;
 mod heartbeat;
 mod linger;
 
-mod input;
 mod assembler;
 mod channel_table;
 mod client_traits;
-mod serving;
 mod dispatch;
+mod input;
+mod serving;
 
 mod out_buffer;
 mod outbox;

@@ -18,8 +18,14 @@ pub(crate) const AFTER_END: Duration = Duration::from_secs(1);
 /// Longest wait for close-ok, whatever the heartbeat is.
 const CLOSE_OK_SECONDS_MAX: u16 = 30;
 
-const CONNECTION_CLOSE: MethodId = MethodId { class: 10, method: 50 };
-const CONNECTION_CLOSE_OK: MethodId = MethodId { class: 10, method: 51 };
+const CONNECTION_CLOSE: MethodId = MethodId {
+    class: 10,
+    method: 50,
+};
+const CONNECTION_CLOSE_OK: MethodId = MethodId {
+    class: 10,
+    method: 51,
+};
 
 /// How a peer ended after it was told that the connection closes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,7 +76,9 @@ pub(crate) async fn until_close_ok<R: AsyncRead + Unpin>(
             }
         }
     };
-    tokio::time::timeout(limit, listen).await.unwrap_or(LastWord::Nothing)
+    tokio::time::timeout(limit, listen)
+        .await
+        .unwrap_or(LastWord::Nothing)
 }
 
 /// Throws bytes away until the peer ends the stream or `limit` is over.

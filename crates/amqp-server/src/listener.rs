@@ -20,7 +20,6 @@ use crate::socket;
 const SHORTAGE_PAUSE: Duration = Duration::from_millis(200);
 
 /// A listening AMQP 0-9-1 server.
-#[derive(Debug)]
 pub struct AmqpServer {
     listener: std::net::TcpListener,
     context: Arc<Context>,
@@ -40,7 +39,10 @@ impl AmqpServer {
     ) -> io::Result<Self> {
         let context = Context::new(broker, authenticator, options);
         let listener = socket::listen(address, context.options.backlog)?;
-        Ok(Self { listener, context: Arc::new(context) })
+        Ok(Self {
+            listener,
+            context: Arc::new(context),
+        })
     }
 
     /// The address that clients reach.
@@ -104,7 +106,13 @@ fn admit(
     let (reader, writer) = stream.into_split();
     let endpoint = Endpoint { peer, local };
     let context = Arc::clone(context);
-    connections.spawn(serve_connection(reader, writer, endpoint, context, shutdown.clone()));
+    connections.spawn(serve_connection(
+        reader,
+        writer,
+        endpoint,
+        context,
+        shutdown.clone(),
+    ));
 }
 
 async fn end_all(mut connections: JoinSet<()>, grace: Duration) {

@@ -35,7 +35,12 @@ impl OutBuffer {
         owner: &'a Bytes,
         body: &'a [u8],
     ) -> (&'a mut Vec<u8>, impl FnMut(Splice) + 'a) {
-        let Self { small, large, large_bytes, .. } = self;
+        let Self {
+            small,
+            large,
+            large_bytes,
+            ..
+        } = self;
         let place = move |splice: Splice| {
             let piece = owner.slice_ref(&body[splice.body]);
             *large_bytes += piece.len();
@@ -80,7 +85,9 @@ impl Buf for OutBuffer {
             if slice.is_empty() {
                 return true;
             }
-            let Some(place) = slices.get_mut(count) else { return false };
+            let Some(place) = slices.get_mut(count) else {
+                return false;
+            };
             *place = IoSlice::new(slice);
             count += 1;
             true
@@ -128,7 +135,10 @@ mod tests {
     fn share(buffer: &mut OutBuffer, body: &'static [u8]) {
         let owner = Bytes::from_static(body);
         let (small, mut place) = buffer.splicing(&owner, &owner);
-        place(Splice { at: small.len(), body: 0..owner.len() });
+        place(Splice {
+            at: small.len(),
+            body: 0..owner.len(),
+        });
     }
 
     fn filled() -> (OutBuffer, Vec<u8>) {
@@ -164,7 +174,10 @@ mod tests {
             buffer.advance(skipped);
             let mut slices = [IoSlice::new(&[]); 16];
             let count = buffer.chunks_vectored(&mut slices);
-            let seen: Vec<u8> = slices[..count].iter().flat_map(|s| s.iter().copied()).collect();
+            let seen: Vec<u8> = slices[..count]
+                .iter()
+                .flat_map(|s| s.iter().copied())
+                .collect();
             assert_eq!(seen, expected[skipped..], "after {skipped}");
             assert_eq!(buffer.remaining(), expected.len() - skipped);
         }

@@ -9,8 +9,7 @@ use std::io;
 use amqp::protocol::AMQPClass;
 use amqp::{
     BasicAck, BasicDeliver, BasicGetOk, BasicNack, BasicReturn, Content, ContentByReference,
-    FrameEncoder, HEARTBEAT_FRAME, Properties, ReplyCode, encode_ack, encode_method,
-    encode_nack,
+    FrameEncoder, HEARTBEAT_FRAME, Properties, ReplyCode, encode_ack, encode_method, encode_nack,
 };
 use broker::{MessageView, OUTBOX_MARK, Outbox, Outgoing};
 use bytes::{Buf, Bytes};
@@ -135,11 +134,13 @@ impl FrameOutbox {
         self.append(|state| {
             let buffer = &mut state.waiting;
             if !is_shared(message) {
-                self.encoder.get_ok(buffer.small(), channel, get_ok, content(message));
+                self.encoder
+                    .get_ok(buffer.small(), channel, get_ok, content(message));
                 return;
             }
             let (small, place) = buffer.splicing(message.owner, message.body);
-            self.encoder.get_ok_spliced(small, channel, get_ok, by_reference(message), place);
+            self.encoder
+                .get_ok_spliced(small, channel, get_ok, by_reference(message), place);
         });
     }
 
@@ -258,7 +259,12 @@ impl Outbox for FrameOutbox {
 
 fn encode(encoder: &FrameEncoder, buffer: &mut OutBuffer, channel: u16, item: &Outgoing<'_>) {
     match item {
-        Outgoing::Deliver { consumer_tag, delivery_tag, redelivered, message } => {
+        Outgoing::Deliver {
+            consumer_tag,
+            delivery_tag,
+            redelivered,
+            message,
+        } => {
             let deliver = BasicDeliver {
                 consumer_tag: *consumer_tag,
                 delivery_tag: *delivery_tag,
@@ -268,14 +274,26 @@ fn encode(encoder: &FrameEncoder, buffer: &mut OutBuffer, channel: u16, item: &O
             };
             encode_deliver(encoder, buffer, channel, &deliver, message);
         }
-        Outgoing::Ack { delivery_tag, multiple } => {
-            let ack = BasicAck { delivery_tag: *delivery_tag, multiple: *multiple };
+        Outgoing::Ack {
+            delivery_tag,
+            multiple,
+        } => {
+            let ack = BasicAck {
+                delivery_tag: *delivery_tag,
+                multiple: *multiple,
+            };
             encode_ack(buffer.small(), channel, ack);
         }
-        Outgoing::Nack { delivery_tag, multiple } => {
+        Outgoing::Nack {
+            delivery_tag,
+            multiple,
+        } => {
             // The requeue bit means nothing here.
-            let nack =
-                BasicNack { delivery_tag: *delivery_tag, multiple: *multiple, requeue: false };
+            let nack = BasicNack {
+                delivery_tag: *delivery_tag,
+                multiple: *multiple,
+                requeue: false,
+            };
             encode_nack(buffer.small(), channel, nack);
         }
         Outgoing::Return { message } => encode_return(encoder, buffer, channel, message),
@@ -334,12 +352,18 @@ fn holds(owner: &Bytes, body: &[u8]) -> bool {
 }
 
 fn content<'a>(message: &MessageView<'a>) -> Content<'a> {
-    Content { properties: Properties::trusted(message.properties), body: message.body }
+    Content {
+        properties: Properties::trusted(message.properties),
+        body: message.body,
+    }
 }
 
 fn by_reference<'a>(message: &MessageView<'a>) -> ContentByReference<'a> {
     let properties = Properties::trusted(message.properties);
-    ContentByReference { properties, body_bytes: message.body.len() }
+    ContentByReference {
+        properties,
+        body_bytes: message.body.len(),
+    }
 }
 
 #[cfg(test)]

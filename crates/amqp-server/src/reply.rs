@@ -65,7 +65,11 @@ impl Close {
 /// What a refusal on this channel ends. Channel 0 has no smaller thing to close than the
 /// connection.
 pub(crate) fn scope(refusal: &Refusal, channel: u16) -> Scope {
-    if channel == 0 { Scope::Connection } else { refusal.scope() }
+    if channel == 0 {
+        Scope::Connection
+    } else {
+        refusal.scope()
+    }
 }
 
 /// Names come from the wire or are generated, so they are at most 255 bytes; a longer text is
@@ -111,25 +115,34 @@ answers! {
 /// basic.cancel from the broker: the client must not answer it.
 pub(crate) fn cancel(consumer_tag: &str) -> AMQPClass {
     let consumer_tag = short(consumer_tag);
-    AMQPClass::Basic(basic::AMQPMethod::Cancel(basic::Cancel { consumer_tag, nowait: true }))
+    AMQPClass::Basic(basic::AMQPMethod::Cancel(basic::Cancel {
+        consumer_tag,
+        nowait: true,
+    }))
 }
 
 /// basic.cancel-ok.
 pub(crate) fn cancel_ok(consumer_tag: &str) -> AMQPClass {
     let consumer_tag = short(consumer_tag);
-    AMQPClass::Basic(basic::AMQPMethod::CancelOk(basic::CancelOk { consumer_tag }))
+    AMQPClass::Basic(basic::AMQPMethod::CancelOk(basic::CancelOk {
+        consumer_tag,
+    }))
 }
 
 /// basic.consume-ok.
 pub(crate) fn consume_ok(consumer_tag: &str) -> AMQPClass {
     let consumer_tag = short(consumer_tag);
-    AMQPClass::Basic(basic::AMQPMethod::ConsumeOk(basic::ConsumeOk { consumer_tag }))
+    AMQPClass::Basic(basic::AMQPMethod::ConsumeOk(basic::ConsumeOk {
+        consumer_tag,
+    }))
 }
 
 /// connection.blocked; the reason names the alarm.
 pub(crate) fn blocked(reason: &str) -> AMQPClass {
     let reason = short(reason);
-    AMQPClass::Connection(connection::AMQPMethod::Blocked(connection::Blocked { reason }))
+    AMQPClass::Connection(connection::AMQPMethod::Blocked(connection::Blocked {
+        reason,
+    }))
 }
 
 /// channel.flow from the broker.
@@ -143,13 +156,13 @@ pub(crate) fn flow_ok(active: bool) -> AMQPClass {
 }
 
 /// queue.declare-ok.
-pub(crate) fn declare_queue_ok(
-    name: &str,
-    message_count: u32,
-    consumer_count: u32,
-) -> AMQPClass {
+pub(crate) fn declare_queue_ok(name: &str, message_count: u32, consumer_count: u32) -> AMQPClass {
     let queue = short(name);
-    let declared = queue::DeclareOk { queue, message_count, consumer_count };
+    let declared = queue::DeclareOk {
+        queue,
+        message_count,
+        consumer_count,
+    };
     AMQPClass::Queue(queue::AMQPMethod::DeclareOk(declared))
 }
 
@@ -160,7 +173,9 @@ pub(crate) fn purge_ok(message_count: u32) -> AMQPClass {
 
 /// queue.delete-ok.
 pub(crate) fn delete_queue_ok(message_count: u32) -> AMQPClass {
-    AMQPClass::Queue(queue::AMQPMethod::DeleteOk(queue::DeleteOk { message_count }))
+    AMQPClass::Queue(queue::AMQPMethod::DeleteOk(queue::DeleteOk {
+        message_count,
+    }))
 }
 
 #[cfg(test)]
@@ -169,10 +184,16 @@ mod tests {
 
     use super::*;
 
-    const DECLARE: MethodId = MethodId { class: 50, method: 10 };
+    const DECLARE: MethodId = MethodId {
+        class: 50,
+        method: 10,
+    };
 
     fn missing(queue: &str) -> Refusal {
-        Refusal::QueueNotFound { queue: QueueName::new(queue), vhost: VhostName::new("/") }
+        Refusal::QueueNotFound {
+            queue: QueueName::new(queue),
+            vhost: VhostName::new("/"),
+        }
     }
 
     #[test]
@@ -183,7 +204,10 @@ mod tests {
         let AMQPClass::Channel(channel::AMQPMethod::Close(wire)) = close.of_channel() else {
             panic!("a channel.close");
         };
-        assert_eq!((wire.reply_code, wire.class_id, wire.method_id), (404, 50, 10));
+        assert_eq!(
+            (wire.reply_code, wire.class_id, wire.method_id),
+            (404, 50, 10)
+        );
     }
 
     #[test]
@@ -200,9 +224,14 @@ mod tests {
 
     #[test]
     fn our_own_failures_are_not_explained_to_clients() {
-        let refusal = Refusal::Broken { what: "index 7 points nowhere".into() };
+        let refusal = Refusal::Broken {
+            what: "index 7 points nowhere".into(),
+        };
         let close = Close::refusal(&refusal, DECLARE);
-        assert_eq!((close.code.number(), close.text.as_str()), (541, "INTERNAL_ERROR"));
+        assert_eq!(
+            (close.code.number(), close.text.as_str()),
+            (541, "INTERNAL_ERROR")
+        );
     }
 
     #[test]
@@ -232,19 +261,34 @@ mod tests {
                 "FRAME_ERROR - content body frame exceeds remaining content size",
             ),
             (
-                ProtocolFault::BodyAnnouncedTooLarge { size: 536_870_913, max: 536_870_912 },
+                ProtocolFault::BodyAnnouncedTooLarge {
+                    size: 536_870_913,
+                    max: 536_870_912,
+                },
                 501,
                 "FRAME_ERROR - content body size 536870913 exceeds maximum allowed size 536870912",
             ),
             (ProtocolFault::Internal, 541, "INTERNAL_ERROR"),
-            (ProtocolFault::ChannelNotOpen, 504, "CHANNEL_ERROR - expected 'channel.open'"),
-            (ProtocolFault::ChannelOpenTwice, 504, "CHANNEL_ERROR - second 'channel.open' seen"),
+            (
+                ProtocolFault::ChannelNotOpen,
+                504,
+                "CHANNEL_ERROR - expected 'channel.open'",
+            ),
+            (
+                ProtocolFault::ChannelOpenTwice,
+                504,
+                "CHANNEL_ERROR - second 'channel.open' seen",
+            ),
             (
                 ProtocolFault::UnexpectedInRunning,
                 504,
                 "CHANNEL_ERROR - unexpected method in connection state running",
             ),
-            (ProtocolFault::UnimplementedMethod, 503, "COMMAND_INVALID - unimplemented method"),
+            (
+                ProtocolFault::UnimplementedMethod,
+                503,
+                "COMMAND_INVALID - unimplemented method",
+            ),
         ];
         for (fault, code, text) in cases {
             let close = Close::fault(&fault, MethodId::NONE);

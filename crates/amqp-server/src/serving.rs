@@ -166,9 +166,7 @@ impl Serving {
                     at += taken;
                     continue;
                 }
-                Ok(Accepted::Cold(method)) => {
-                    self.dispatch(frame, method).await
-                }
+                Ok(Accepted::Cold(method)) => self.dispatch(frame, method).await,
                 Err(failure) => Err(failure),
             };
             if let Err(failure) = handled
@@ -192,7 +190,11 @@ impl Serving {
             Cause::UnknownClass(class) => Err(End::Dropped(format!("unknown class {class}"))),
             Cause::Protocol(fault) => {
                 let close = Close::fault(&fault, at);
-                Err(if fault.is_fatal() { End::Fatal(close) } else { End::Closed(close) })
+                Err(if fault.is_fatal() {
+                    End::Fatal(close)
+                } else {
+                    End::Closed(close)
+                })
             }
             Cause::Refused(refusal) => match reply::scope(&refusal, channel) {
                 Scope::Connection => Err(End::Closed(Close::refusal(&refusal, at))),
@@ -208,7 +210,9 @@ impl Serving {
     /// until close-ok.
     async fn close_channel(&mut self, number: u16, refusal: &Refusal, at: MethodId) {
         self.forget_assembly(number);
-        let Some(mut open) = self.channels.begin_close(number) else { return };
+        let Some(mut open) = self.channels.begin_close(number) else {
+            return;
+        };
         if open.touched {
             open.channel.end_turn();
         }
@@ -232,7 +236,8 @@ impl Serving {
     pub(crate) async fn signal(&mut self, signal: Signal) -> Result<(), End> {
         match signal {
             Signal::CloseChannel { number, refusal } => {
-                self.fail(number, Cause::from(refusal).at(MethodId::NONE)).await
+                self.fail(number, Cause::from(refusal).at(MethodId::NONE))
+                    .await
             }
             Signal::CloseConnection { refusal } => {
                 Err(End::Closed(Close::refusal(&refusal, MethodId::NONE)))
@@ -288,17 +293,18 @@ impl Serving {
         let number = frame.channel;
         let method = Method::decode(frame.payload).map_err(|fault| undecodable(fault, &frame))?;
         // A channel that is not open has no hot methods either.
-        let Some(open) = self.channels.touch(number) else { return Ok(Accepted::Cold(method)) };
+        let Some(open) = self.channels.touch(number) else {
+            return Ok(Accepted::Cold(method));
+        };
         let at = MethodId::of(frame.payload);
         let settled = match method {
             Method::BasicPublish(publish) => return self.publish(number, &publish, rest),
             Method::BasicAck(ack) => open.channel.ack(ack.delivery_tag, ack.multiple),
             Method::BasicNack(nack) => {
-                open.channel.nack(nack.delivery_tag, nack.multiple, nack.requeue)
+                open.channel
+                    .nack(nack.delivery_tag, nack.multiple, nack.requeue)
             }
-            Method::BasicReject(reject) => {
-                open.channel.reject(reject.delivery_tag, reject.requeue)
-            }
+            Method::BasicReject(reject) => open.channel.reject(reject.delivery_tag, reject.requeue),
             method => return Ok(Accepted::Cold(method)),
         };
         settled.map_err(|refusal| Cause::from(refusal).at(at))?;
@@ -332,7 +338,9 @@ impl Serving {
                 body: content.body,
             },
         )?;
-        Ok(Accepted::Done { taken: content.used })
+        Ok(Accepted::Done {
+            taken: content.used,
+        })
     }
 
     /// Takes a content header or body frame on channel ≥ 1.
@@ -362,7 +370,9 @@ impl Serving {
     fn keep(&mut self, number: u16, assembly: Assembly) -> Result<(), Failure> {
         self.assembly_bytes += assembly.kept_bytes() as u64;
         if self.assembly_bytes > self.assembly_bytes_max {
-            let fault = ProtocolFault::AssemblyFull { max: self.assembly_bytes_max };
+            let fault = ProtocolFault::AssemblyFull {
+                max: self.assembly_bytes_max,
+            };
             return Err(Cause::from(fault).at(MethodId::BASIC_PUBLISH));
         }
         if let Some(open) = self.channels.open(number) {
@@ -372,7 +382,11 @@ impl Serving {
     }
 
     fn forget_assembly(&mut self, number: u16) {
-        if let Some(assembly) = self.channels.open(number).and_then(|open| open.assembly.take()) {
+        if let Some(assembly) = self
+            .channels
+            .open(number)
+            .and_then(|open| open.assembly.take())
+        {
             self.assembly_bytes -= assembly.kept_bytes() as u64;
         }
     }
@@ -402,7 +416,9 @@ impl Serving {
 
     fn complete(&mut self, number: u16, publish: Publish<'_>) -> Result<(), Failure> {
         self.published = true;
-        let Some(open) = self.channels.touch(number) else { return Ok(()) };
+        let Some(open) = self.channels.touch(number) else {
+            return Ok(());
+        };
         open.channel
             .publish(publish)
             .map_err(|refusal| Cause::from(refusal).at(MethodId::BASIC_PUBLISH))
@@ -412,7 +428,13 @@ impl Serving {
 /// Whether the payload is a method that a channel under close still hears: close, close-ok, and
 /// open, which may follow a crossed close at once.
 fn ends_a_close(payload: &[u8]) -> bool {
-    matches!(MethodId::of(payload), MethodId { class: 20, method: 10 | 40 | 41 })
+    matches!(
+        MethodId::of(payload),
+        MethodId {
+            class: 20,
+            method: 10 | 40 | 41
+        }
+    )
 }
 
 fn undecodable(fault: MethodFault, frame: &Frame<'_>) -> Failure {

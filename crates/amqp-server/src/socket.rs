@@ -10,7 +10,11 @@ use socket2::{Domain, Protocol, Socket, Type};
 /// # Errors
 /// What the system says: the address is in use, not ours, or not allowed.
 pub(crate) fn listen(address: SocketAddr, backlog: i32) -> io::Result<std::net::TcpListener> {
-    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+    let socket = Socket::new(
+        Domain::for_address(address),
+        Type::STREAM,
+        Some(Protocol::TCP),
+    )?;
     // A restarted broker takes its port back while old connections still linger.
     socket.set_reuse_address(true)?;
     if address.is_ipv6() {

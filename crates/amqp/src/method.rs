@@ -12,6 +12,7 @@ use amq_protocol::protocol::{AMQPClass, parse_class};
 use crate::basic::{
     BasicAck, BasicDeliver, BasicGetOk, BasicNack, BasicPublish, BasicReject, BasicReturn,
 };
+use crate::content_header::BASIC_CLASS_ID;
 use crate::layout::{Layout, Misfit};
 use crate::notation::push_binary;
 use crate::reply_code::ReplyCode;
@@ -143,29 +144,38 @@ impl<'a> Method<'a> {
                 method: 0,
             });
         };
-        if class != 60 {
+        if class != BASIC_CLASS_ID {
             return decode_other(class, method, payload);
         }
-        let decoded = match method {
-            40 => BasicPublish::read(&mut reader)
-                .map(|publish| publish.checked().map(Self::BasicPublish)),
-            60 => BasicDeliver::read(&mut reader)
-                .map(|deliver| deliver.checked().map(Self::BasicDeliver)),
-            80 => BasicAck::read(&mut reader).map(|ack| Some(Self::BasicAck(ack))),
-            120 => BasicNack::read(&mut reader).map(|nack| Some(Self::BasicNack(nack))),
-            90 => BasicReject::read(&mut reader).map(|reject| Some(Self::BasicReject(reject))),
+        let malformed = MethodFault::Malformed { class, method };
+        let not_utf8 = MethodFault::NotUtf8 { class, method };
+        match method {
+            40 => {
+                let publish = whole(BasicPublish::read(&mut reader), &reader).ok_or(malformed)?;
+                publish.checked().map(Self::BasicPublish).ok_or(not_utf8)
+            }
+            80 => whole(BasicAck::read(&mut reader), &reader)
+                .map(Self::BasicAck)
+                .ok_or(malformed),
+            60 => {
+                let deliver = whole(BasicDeliver::read(&mut reader), &reader).ok_or(malformed)?;
+                deliver.checked().map(Self::BasicDeliver).ok_or(not_utf8)
+            }
+            120 => whole(BasicNack::read(&mut reader), &reader)
+                .map(Self::BasicNack)
+                .ok_or(malformed),
+            90 => whole(BasicReject::read(&mut reader), &reader)
+                .map(Self::BasicReject)
+                .ok_or(malformed),
             71 => {
-                BasicGetOk::read(&mut reader).map(|get_ok| get_ok.checked().map(Self::BasicGetOk))
+                let get_ok = whole(BasicGetOk::read(&mut reader), &reader).ok_or(malformed)?;
+                get_ok.checked().map(Self::BasicGetOk).ok_or(not_utf8)
             }
-            50 => BasicReturn::read(&mut reader)
-                .map(|returned| returned.checked().map(Self::BasicReturn)),
-            _ => return decode_other(class, method, payload),
-        };
-        match decoded {
-            Some(checked) if reader.is_empty() => {
-                checked.ok_or(MethodFault::NotUtf8 { class, method })
+            50 => {
+                let returned = whole(BasicReturn::read(&mut reader), &reader).ok_or(malformed)?;
+                returned.checked().map(Self::BasicReturn).ok_or(not_utf8)
             }
-            _ => Err(MethodFault::Malformed { class, method }),
+            _ => decode_other(class, method, payload),
         }
     }
 
@@ -177,7 +187,14 @@ impl<'a> Method<'a> {
     }
 }
 
+/// What was read, if nothing is left behind it: overlong arguments are malformed, too.
+#[inline]
+fn whole<T>(read: Option<T>, reader: &Reader<'_>) -> Option<T> {
+    read.filter(|_| reader.is_empty())
+}
+
 #[cold]
+#[inline(never)]
 fn decode_other<'a>(class: u16, method: u16, payload: &[u8]) -> Result<Method<'a>, MethodFault> {
     let slots = match Layout::of(class, method) {
         Layout::Known(slots) => slots,

@@ -10,7 +10,7 @@ use amqp::{Table, Value};
 
 pub(crate) use equivalence::{compare_flag, compare_text, compare_value, is_same_argument};
 
-use crate::names::{ExchangeName, QueueName, VhostName};
+use crate::names::{QueueName, VhostName};
 use crate::policy::is_max_age;
 use crate::refusal::{ArgumentFault, Refusal, Resource, Result};
 use crate::settings::{DeadLetterStrategy, LeaderLocator, Overflow, QueueKind, TIME_MS_MAX};
@@ -27,7 +27,6 @@ const PRIORITY: &str = "x-priority";
 const CONSUMER_TIMEOUT: &str = "x-consumer-timeout";
 
 /// How a value is checked.
-#[derive(Clone, Copy)]
 enum Check {
     /// Any value at all.
     Anything,
@@ -282,11 +281,6 @@ fn unacceptable(value: &Value) -> ArgumentFault {
 
 fn invalid(key: &str, why: ArgumentFault, queue: &QueueName, vhost: &VhostName) -> Refusal {
     Refusal::InvalidArgument { key: key.into(), queue: queue.clone(), vhost: vhost.clone(), why }
-}
-
-/// The dead-letter exchange that a declaration names, for the permissions that it needs.
-pub fn dead_letter_exchange(arguments: &Table) -> Option<ExchangeName> {
-    arguments.get(DEAD_LETTER_EXCHANGE).and_then(Value::as_str).map(ExchangeName::new)
 }
 
 /// What the arguments of `basic.consume` say.

@@ -1,79 +1,79 @@
-//! The `expiration` property of a message: decimal text, in milliseconds.
+//! The `expiration` property: milliseconds as decimal text.
 
-use crate::refusal::{ExpirationFault, Refusal};
+use crate::refusal::{ExpirationFault, Refusal, Result};
 use crate::settings::TIME_MS_MAX;
 use crate::time::Millis;
 
-/// Reads the property as RabbitMQ does: an optional sign, digits, and nothing else, from 0 to ten
-/// years.
+/// Understands the text: an optional sign, digits, nothing else; up to ten years.
 ///
 /// # Errors
-/// `InvalidExpiration` with what is wrong.
-// rabbitmq: per-message TTL
-pub fn parse(text: &[u8]) -> Result<Millis, Refusal> {
-    parse_digits(text).map_err(|why| Refusal::InvalidExpiration {
-        text: String::from_utf8_lossy(text).into(),
-        why,
-    })
+/// `InvalidExpiration`.
+// rabbitmq docs: ttl, per-message
+pub fn parse(text: &[u8]) -> Result<Millis> {
+    let shown = String::from_utf8_lossy(text);
+    parse_text(&shown)
+        .map_err(|why| Refusal::InvalidExpiration { text: shown.as_ref().into(), why })
 }
 
-fn parse_digits(text: &[u8]) -> Result<Millis, ExpirationFault> {
-    let (negative, unsigned) = match text {
-        [b'-', rest @ ..] => (true, rest),
-        [b'+', rest @ ..] => (false, rest),
-        rest => (false, rest),
-    };
-    let count = unsigned.iter().take_while(|octet| octet.is_ascii_digit()).count();
-    let (digits, leftover) = unsigned.split_at(count);
+fn parse_text(text: &str) -> Result<Millis, ExpirationFault> {
+    let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
+    let digits_end =
+        unsigned.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(unsigned.len());
+    let (digits, rest) = unsigned.split_at(digits_end);
     if digits.is_empty() {
         return Err(ExpirationFault::NoInteger);
     }
-    if !leftover.is_empty() {
-        return Err(ExpirationFault::Leftover(String::from_utf8_lossy(leftover).into()));
+    if !rest.is_empty() {
+        return Err(ExpirationFault::Leftover(rest.into()));
     }
-    let digits = std::str::from_utf8(digits).map_err(|_| ExpirationFault::NoInteger)?;
-    let significant = digits.trim_start_matches('0');
-    let ms = if significant.is_empty() { Some(0) } else { significant.parse::<u64>().ok() };
-    match (negative, ms) {
-        (true, Some(ms)) if ms > 0 => {
-            Err(ExpirationFault::Negative(-i64::try_from(ms).unwrap_or(i64::MAX)))
+    let value = digits.parse::<u64>().ok().filter(|ms| *ms <= i64::MAX as u64);
+    match (value, text.starts_with('-')) {
+        (Some(0), _) => Ok(Millis(0)),
+        (Some(ms), true) => Err(ExpirationFault::Negative(-i64::try_from(ms).unwrap_or(i64::MAX))),
+        (None, true) => Err(ExpirationFault::Negative(i64::MIN)),
+        (Some(ms), false) if ms <= TIME_MS_MAX => Ok(Millis(ms)),
+        (_, false) => {
+            let shown = digits.trim_start_matches('0');
+            Err(ExpirationFault::TooLarge(shown.into()))
         }
-        (true, None) => Err(ExpirationFault::Negative(i64::MIN)),
-        (_, Some(ms)) if ms <= TIME_MS_MAX => Ok(Millis(ms)),
-        _ => Err(ExpirationFault::TooLarge(significant.into())),
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::parse;
+    use crate::time::Millis;
 
-    fn check(text: &str, expected: &str) {
-        let got = match parse(text.as_bytes()) {
-            Ok(Millis(ms)) => ms.to_string(),
-            Err(refusal) => refusal.to_string(),
-        };
-        assert_eq!(got, expected, "expiration {text:?}");
+    fn check(text: &str, expected: Result<u64, &str>) {
+        let got = parse(text.as_bytes()).map_err(|refusal| refusal.to_string());
+        assert_eq!(got, expected.map(Millis).map_err(str::to_owned), "{text:?}");
     }
 
     #[test]
-    fn whole_numbers_up_to_ten_years_are_taken() {
-        check("0", "0");
-        check("+5", "5");
-        check("007", "7");
-        check("315360000000", "315360000000");
+    fn whole_numbers_up_to_ten_years_pass() {
+        check("0", Ok(0));
+        check("60000", Ok(60_000));
+        check("+5", Ok(5));
+        check("007", Ok(7));
+        check("-0", Ok(0));
+        check("315360000000", Ok(315_360_000_000));
     }
 
     #[test]
-    fn everything_else_is_refused_in_rabbitmqs_words() {
-        check("abc", "invalid expiration 'abc': no_integer");
-        check("", "invalid expiration '': no_integer");
-        check("-1", "invalid expiration '-1': {value_negative,-1}");
+    fn everything_else_is_refused_with_the_reason() {
+        check("", Err("invalid expiration '': no_integer"));
+        check("abc", Err("invalid expiration 'abc': no_integer"));
+        check(" 1", Err("invalid expiration ' 1': no_integer"));
+        check("-1", Err("invalid expiration '-1': {value_negative,-1}"));
+        check("10 ", Err("invalid expiration '10 ': {leftover_string,\" \"}"));
+        check("1.5", Err("invalid expiration '1.5': {leftover_string,\".5\"}"));
         check(
             "315360000001",
-            "invalid expiration '315360000001': {value_too_large,315360000001}",
+            Err("invalid expiration '315360000001': {value_too_large,315360000001}"),
         );
-        check("10 ", "invalid expiration '10 ': {leftover_string,\" \"}");
-        check("1.5", "invalid expiration '1.5': {leftover_string,\".5\"}");
+        check(
+            "99999999999999999999",
+            Err("invalid expiration '99999999999999999999': {value_too_large,99999999999999999999}"),
+        );
     }
 }

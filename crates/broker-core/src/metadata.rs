@@ -36,7 +36,7 @@ pub use record::{
 pub use snapshot::MetadataSnapshot;
 pub use vhost::{Exchange, Vhost};
 
-use crate::names::{ExchangeName, UserName, VhostName};
+use crate::names::{ExchangeName, NAME_BYTES_MAX, UserName, VhostName};
 use crate::refusal::{Refusal, Result};
 use crate::settings::{QueueKind, QueueSettings, QuorumDefaults};
 use crate::term::Term;
@@ -59,8 +59,8 @@ pub struct Defaults {
 }
 
 /// The whole topology.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-#[serde(into = "MetadataSnapshot", try_from = "MetadataSnapshot")]
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(try_from = "MetadataSnapshot")]
 pub struct Metadata {
     defaults: Defaults,
     vhosts: BTreeMap<VhostName, Vhost>,
@@ -416,6 +416,21 @@ impl Metadata {
         events.push(MetadataEvent::DefaultsChanged);
         self.reconfigure_all(events);
     }
+}
+
+fn check_name_length(what: &str, name: &str) -> Result<()> {
+    if name.len() > NAME_BYTES_MAX {
+        return Err(Refusal::NameTooLong { what: what.into() });
+    }
+    Ok(())
+}
+
+/// Refuses to make one more of what the table holds already.
+fn check_room(what: &str, count: usize, max: usize) -> Result<()> {
+    if count >= max {
+        return Err(Refusal::TableFull { what: what.into(), limit: max as u64 });
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -21,6 +21,7 @@ pub type Result<T, E = Refusal> = std::result::Result<T, E>;
 
 /// A request that is not carried out. Nothing has changed when one is returned.
 #[derive(Clone, Debug, PartialEq, thiserror::Error, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "the variant says what its fields are")]
 pub enum Refusal {
     // --- The client broke the protocol. ---
     /// The channel already has a consumer of this tag.

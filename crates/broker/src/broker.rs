@@ -52,7 +52,7 @@ impl Broker {
         if let Err(refusal) = dropped {
             tracing::error!(%refusal, "transient queues of the last run stay");
         }
-        tokio::spawn(timers::run(broker.node.me.clone()));
+        tokio::spawn(timers::run(broker.node.timers.clone(), broker.node.me.clone()));
         tokio::spawn(tick(broker.node.me.clone()));
         Ok(broker)
     }
@@ -125,8 +125,10 @@ impl Broker {
     /// # Errors
     /// The vhost is missing or closed to the user, or a limit of connections is reached.
     pub fn open_session(&self, options: SessionOptions) -> Result<Session, Refusal> {
-        let counts = self.node.connection_counts(&options);
-        self.node.metadata.read().check_connection(&options.user, &options.vhost, counts)?;
+        let (in_vhost, by_user) = self.node.connection_counts(&options);
+        let metadata = self.node.metadata.read();
+        metadata.check_connection(&options.user, &options.vhost, in_vhost, by_user)?;
+        drop(metadata);
         let id = ConnectionId(self.node.next_id());
         let shared = Arc::new(SessionShared::new(id, options, clock::now().0));
         self.node.sessions.insert(id, shared.clone());

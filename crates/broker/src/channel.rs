@@ -13,7 +13,7 @@ mod transaction;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use broker_core::channel::ChannelMode;
+use broker_core::channel::{ChannelMode, Prefetch, Resolved, Transaction};
 use broker_core::metadata::QueueId;
 use broker_core::queue::{ConsumerId, EntryId, ReturnCause, Settlement};
 use broker_core::{ConsumerTag, QueueName, Refusal};
@@ -40,14 +40,16 @@ pub struct Channel {
     inline: InlineTurn,
     /// Deliveries that ended in this turn, in order, with how.
     settles: Vec<(QueueId, EntryId, Settlement)>,
-    unsettled: Vec<broker_core::channel::Unsettled<QueueId>>,
+    resolved: Resolved<QueueId>,
     consumers: HashMap<ConsumerTag, (Arc<Queue>, ConsumerId)>,
     last_queue: Option<QueueName>,
-    prefetch: u16,
+    prefetch: Prefetch,
     /// The client takes deliveries: it has not sent `channel.flow(false)`.
     flowing: bool,
     confirms_due: bool,
-    transaction: transaction::Buffer,
+    transaction: Transaction<transaction::HeldPublish, QueueId>,
+    /// Bytes of the publishes that the transaction holds.
+    transaction_bytes: usize,
 }
 
 impl Channel {
@@ -61,13 +63,14 @@ impl Channel {
             routes: RouteCache::default(),
             inline: InlineTurn::default(),
             settles: Vec::new(),
-            unsettled: Vec::new(),
+            resolved: Resolved::new(),
             consumers: HashMap::new(),
             last_queue: None,
-            prefetch: 0,
+            prefetch: Prefetch::default(),
             flowing: true,
             confirms_due: false,
-            transaction: transaction::Buffer::default(),
+            transaction: Transaction::new(),
+            transaction_bytes: 0,
         }
     }
 
@@ -100,13 +103,7 @@ impl Channel {
     /// The channel is transactional.
     // amqp: confirm.select; rabbitmq: a second one is answered again.
     pub fn confirm_select(&mut self) -> Result<(), Refusal> {
-        match self.mode {
-            ChannelMode::Tx => Err(Refusal::ConfirmAfterTx),
-            _ => {
-                self.mode = ChannelMode::Confirm;
-                Ok(())
-            }
-        }
+        self.mode.select_confirm()
     }
 
     /// `channel.flow` from the client: its deliveries pause or go on.

@@ -3,7 +3,6 @@
 
 use std::sync::Arc;
 
-use broker_core::dead_letter;
 use broker_core::queue::{ConsumerId, Delivery, Effect, Pause};
 use broker_core::settings::QueueKind;
 use bytes::Bytes;
@@ -86,15 +85,16 @@ fn prepare<'a>(
     delivery: &'a Delivery<Content>,
     read: &'a Option<LoadedBlob>,
 ) -> Option<Ready<'a>> {
-    let (blob, owner) = match (&delivery.content, read) {
-        (Content::Resident { batch, at, len }, _) => {
-            let bytes = batch.bytes.get(*at as usize..(*at + *len) as usize)?;
-            (Blob::parse(bytes), &batch.bytes)
-        }
-        (Content::Stored(_), Some(read)) => (read.blob(), read.owner()),
-        (Content::Stored(_), None) => (None, const { &Bytes::new() }),
+    let found = match (&delivery.content, read) {
+        (Content::Resident { batch, at, len }, _) => batch
+            .bytes
+            .get(*at as usize..(*at + *len) as usize)
+            .and_then(Blob::parse)
+            .map(|blob| (blob, &batch.bytes)),
+        (Content::Stored(_), Some(read)) => read.blob().map(|blob| (blob, read.owner())),
+        (Content::Stored(_), None) => None,
     };
-    let Some(blob) = blob else {
+    let Some((blob, owner)) = found else {
         tracing::error!(queue = %queue.name, vhost = %queue.vhost, entry = delivery.entry.0,
             "a stored message cannot be read; it stays unacknowledged");
         return None;
@@ -105,11 +105,18 @@ fn prepare<'a>(
 
 /// The property block with the counters that quorum queues add to redeliveries.
 // rabbitmq: x-delivery-count and x-acquired-count are present on redeliveries only.
-fn counters(kind: QueueKind, delivery: &Delivery<Content>, blob: &Blob<'_>) -> Option<Vec<u8>> {
+pub(crate) fn counters(kind: QueueKind, delivery: &Delivery<Content>, blob: &Blob<'_>) -> Option<Vec<u8>> {
     if kind != QueueKind::Quorum || delivery.acquired_count == 0 {
         return None;
     }
-    dead_letter::with_counters(blob.properties, delivery.delivery_count, delivery.acquired_count).ok()
+    let properties = amqp::Properties::trusted(blob.properties);
+    let edited = amqp::PropertiesBuilder::from(properties).edit_headers(|headers| {
+        headers.insert("x-acquired-count", amqp::Value::I64(delivery.acquired_count.into()));
+        if delivery.delivery_count > 0 {
+            headers.insert("x-delivery-count", amqp::Value::I64(delivery.delivery_count.into()));
+        }
+    });
+    Some(edited.ok()?.build())
 }
 
 /// Gives tags to a run of deliveries of one channel and pushes them, under the channel's lock.
@@ -133,9 +140,9 @@ fn hand_over(queue: &Arc<Queue>, state: &mut QueueState, holder: &Arc<Holder>, r
         };
         last = Some((consumer, tag));
         let delivery_tag = if ready.delivery.no_ack {
-            deliveries.unacked.skip()
+            deliveries.unacked.pass().0
         } else {
-            deliveries.unacked.push(queue.id, ready.delivery.entry, Some(consumer))
+            deliveries.unacked.push(queue.id, ready.delivery.entry, Some(consumer)).0
         };
         out.push(Outgoing::Deliver {
             consumer_tag: tag,

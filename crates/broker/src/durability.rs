@@ -112,7 +112,7 @@ impl Owner for StoreOwner {
                     .and_then(|blob| u16::try_from(bytes.len() - blob.body.len()).ok());
                 let attributes = Attributes {
                     expires_at: entry.expires_at,
-                    priority: entry.priority,
+                    priority: Some(entry.priority),
                     head_bytes,
                 };
                 Some(LiveItem { id: entry.id.0, attributes: attributes.pack(), bytes })

@@ -34,6 +34,6 @@ impl Failure {
     /// What a client is told.
     pub(crate) fn refusal(&self) -> Refusal {
         let why = self.why.get().map_or("the node is stopping", String::as_str);
-        Refusal::NodeStopped { why: why.into() }
+        Refusal::Broken { what: why.into() }
     }
 }

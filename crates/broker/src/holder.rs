@@ -8,9 +8,9 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use broker_core::metadata::QueueId;
-use broker_core::channel::{Confirm, ConfirmRun, Confirms, Unacked, Unsettled, Verdict};
+use broker_core::channel::{Confirm, ConfirmRun, Confirms, Resolved, Unacked, Verdict};
 use broker_core::queue::HolderId;
-use broker_core::Refusal;
+use broker_core::{ConsumerTag, Refusal};
 use parking_lot::Mutex;
 
 use crate::outbox::Outgoing;
@@ -83,7 +83,7 @@ impl Holder {
         }
         let out: smallvec::SmallVec<[Outgoing<'_>; 4]> = runs
             .iter()
-            .map(|run| match run.verdict {
+            .map(|run| match run.confirm {
                 Confirm::Ack => Outgoing::Ack { delivery_tag: run.up_to, multiple: run.multiple },
                 Confirm::Nack => Outgoing::Nack { delivery_tag: run.up_to, multiple: run.multiple },
             })
@@ -92,12 +92,21 @@ impl Holder {
         self.session.options.outbox.push(self.number, &out);
     }
 
+    /// The client learns that a consumer is gone, if it wants to.
+    // rabbitmq: capability consumer_cancel_notify.
+    pub(crate) fn consumer_cancelled(&self, tag: &ConsumerTag) {
+        if self.session.cancel_notify {
+            let cancel = Outgoing::CancelConsumer { consumer_tag: tag.as_str() };
+            self.session.options.outbox.push(self.number, &[cancel]);
+        }
+    }
+
     /// Takes the deliveries that an ack, nack or reject names.
     pub(crate) fn take(
         &self,
         tag: u64,
         multiple: bool,
-        out: &mut Vec<Unsettled<QueueId>>,
+        out: &mut Resolved<QueueId>,
     ) -> Result<(), Refusal> {
         self.deliveries.lock().unacked.settle(tag, multiple, out)
     }

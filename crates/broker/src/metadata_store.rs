@@ -65,7 +65,6 @@ impl MetadataStore {
         }
         let mut state = self.state.write();
         state.metadata = snapshot.metadata;
-        state.metadata.recompute();
         state.applied = snapshot.applied;
         self.version.store(state.metadata.version(), Ordering::Release);
         Ok(())

@@ -23,7 +23,7 @@ use crate::metadata_store::MetadataStore;
 use crate::options::BrokerOptions;
 use crate::pressure::Pressure;
 use crate::queue::{After, Lane, Queue};
-use crate::session::SessionShared;
+use crate::session::{SessionOptions, SessionShared};
 use crate::signals::Signal;
 use crate::timers::Timers;
 
@@ -39,7 +39,7 @@ pub(crate) struct Node {
     pub(crate) queues: DashMap<QueueId, Arc<Queue>>,
     pub(crate) sessions: DashMap<ConnectionId, Arc<SessionShared>>,
     pub(crate) pressure: Pressure,
-    pub(crate) timers: Timers,
+    pub(crate) timers: Arc<Timers>,
     pub(crate) files: Files,
     pub(crate) counters: Counters,
     pub(crate) failure: crate::failure::Failure,
@@ -58,7 +58,7 @@ impl Node {
             queues: DashMap::new(),
             sessions: DashMap::new(),
             pressure: Pressure::default(),
-            timers: Timers::default(),
+            timers: Arc::default(),
             files: Files::default(),
             counters: Counters::default(),
             failure: crate::failure::Failure::default(),
@@ -191,6 +191,28 @@ impl Node {
             holder.session.signals.send(Signal::CloseChannel { number: channel, refusal });
             self.detach_now(holder, ReturnCause::Timeout);
         }
+    }
+
+    /// Open connections of the vhost, and of the user.
+    pub(crate) fn connection_counts(&self, options: &SessionOptions) -> (u64, u64) {
+        let (mut in_vhost, mut by_user) = (0, 0);
+        for session in &self.sessions {
+            in_vhost += u64::from(session.options.vhost == options.vhost);
+            by_user += u64::from(session.options.user == options.user);
+        }
+        (in_vhost, by_user)
+    }
+
+    /// Whether the session may open one more channel.
+    pub(crate) fn check_channel_limit(&self, session: &SessionShared) -> Result<(), Refusal> {
+        let user = &session.options.user;
+        let metadata = self.metadata.read();
+        if metadata.user_limits(user).is_none_or(|limits| limits.is_empty()) {
+            return Ok(());
+        }
+        let of_user = self.sessions.iter().filter(|other| other.options.user == *user);
+        let open: usize = of_user.map(|other| other.channels.lock().len()).sum();
+        metadata.check_channel(user, open as u64)
     }
 
     /// Deletes the exclusive queues of a connection that ends.

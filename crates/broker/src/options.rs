@@ -32,6 +32,6 @@ impl BrokerOptions {
     }
 
     pub(crate) fn fresh_metadata(&self) -> Metadata {
-        Metadata::new(self.defaults.clone())
+        Metadata::new(self.defaults)
     }
 }

@@ -8,10 +8,11 @@
 use std::sync::Arc;
 
 use broker_core::queue::{
-    Consumer, ConsumerId, DeathReason, DispatchBudget, DispatchEnd, Effect, Effects, Entry, EntryId,
+    Consumer, ConsumerId, DispatchBudget, DispatchEnd, Effect, Effects, Entry, EntryId,
     Got, HolderId, Pause, QueueCounts, QueueFault, QueueMachine, RefusedBecause, ReturnCause,
     Settlement, TimedOut, Use,
 };
+use broker_core::dead_letter::DeathReason;
 use broker_core::metadata::{QueueGone, QueueId, QueueRecord};
 use broker_core::settings::{QueueKind, QueueSettings};
 use broker_core::{ConsumerTag, QueueName, Timestamp, VhostName};
@@ -230,6 +231,11 @@ impl Queue {
         Ok(())
     }
 
+    /// Whether the consumer is still one of the queue's.
+    pub(crate) fn has_consumer(&self, consumer: ConsumerId) -> bool {
+        self.state.lock().tags.contains_key(&consumer)
+    }
+
     /// Lifts one reason for a consumer's silence and dispatches.
     pub(crate) fn resume(self: &Arc<Self>, node: &Node, consumer: ConsumerId, pause: Pause) {
         let mut after = After::default();
@@ -282,7 +288,7 @@ impl Queue {
         self.run(node, now, &mut state, after);
         let QueueState { machine, tags, .. } = &mut *state;
         if machine.counts().consumers < before {
-            let left: Vec<ConsumerId> = machine.consumers().map(|consumer| consumer.id).collect();
+            let left: Vec<ConsumerId> = machine.consumers().map(|view| view.consumer.id).collect();
             tags.retain(|id, _| left.contains(id));
             if self.is_abandoned(&state) {
                 after.gone = Some(QueueGone::AutoDeleted);
@@ -324,8 +330,8 @@ impl Queue {
         let mut purged = 0;
         loop {
             let mut slice = 0;
-            self.act(node, after, |machine, now, effects| {
-                slice = machine.purge(now, DISPATCH_SLICE as u32, effects);
+            self.act(node, after, |machine, _, effects| {
+                slice = machine.purge(DISPATCH_SLICE as u32, effects);
             });
             purged += u64::from(slice);
             if slice < DISPATCH_SLICE as u32 {
@@ -369,7 +375,7 @@ impl Queue {
         let mut after = After::default();
         self.act(node, &mut after, |machine, now, effects| {
             if safe {
-                machine.dead_lettered(now, &[entry], effects);
+                machine.dead_lettered(&[entry], effects);
             } else {
                 machine.dead_letter_failed(now, &[entry], effects);
             }
@@ -385,7 +391,7 @@ impl Queue {
         let consumers: Vec<(HolderId, ConsumerTag)> = state
             .machine
             .consumers()
-            .map(|consumer| (consumer.holder, consumer.tag.clone()))
+            .map(|view| (view.consumer.holder, view.consumer.tag.clone()))
             .collect();
         let holders = std::mem::take(&mut state.holders);
         state.tags.clear();

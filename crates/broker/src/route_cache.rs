@@ -67,7 +67,7 @@ impl RouteCache {
         request: &RouteRequest<'_>,
     ) -> Result<Arc<Route>, Refusal> {
         let metadata = node.metadata.read();
-        let vhost = metadata.vhost(vhost.as_str())?;
+        let vhost = metadata.vhost(vhost)?;
         vhost.route(request, &mut self.routed)?;
         drop(metadata);
         Ok(Arc::new(Route::of(self.routed.queues.iter().filter_map(|id| node.queue(*id)))))

@@ -5,7 +5,7 @@
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
-use std::sync::Weak;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use broker_core::Timestamp;
@@ -15,6 +15,9 @@ use tokio::sync::Notify;
 
 use crate::clock;
 use crate::node::Node;
+
+/// Longest sleep, so that the task notices the end of its node.
+const SLEEP_MAX: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Default)]
 pub(crate) struct Timers {
@@ -51,21 +54,22 @@ impl Timers {
     }
 }
 
-/// Calls the queues when they are due, for as long as the node lives.
-pub(crate) async fn run(node: Weak<Node>) {
+/// Calls the queues when they are due, for as long as the node lives. The node is not held while
+/// the task sleeps.
+pub(crate) async fn run(timers: Arc<Timers>, node: Weak<Node>) {
     loop {
         let Some(alive) = node.upgrade() else { return };
-        let now = clock::now();
-        for id in alive.timers.due(now) {
+        for id in timers.due(clock::now()) {
             if let Some(queue) = alive.queue(id) {
                 queue.on_deadline(&alive);
             }
         }
-        let wait = alive.timers.next().map_or(Duration::from_secs(1), |at| {
-            Duration::from_millis(at.since(clock::now()).0.min(1_000))
+        drop(alive);
+        let wait = timers.next().map_or(SLEEP_MAX, |at| {
+            Duration::from_millis(at.since(clock::now()).0).min(SLEEP_MAX)
         });
         tokio::select! {
-            () = alive.timers.earlier.notified() => {}
+            () = timers.earlier.notified() => {}
             () = tokio::time::sleep(wait) => {}
         }
     }

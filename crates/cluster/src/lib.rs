@@ -16,5 +16,5 @@ pub use group::{
 pub use machine::{Abandoned, CommittedEntry, SnapshotMachine, StateMachine};
 pub use solo::SoloGroup;
 pub use staging::{
-    Staged, Staging, BATCH_BYTES, BATCH_COMMANDS, IN_FLIGHT_BIG_MAX, IN_FLIGHT_EAGER,
+    BATCH_BYTES, BATCH_COMMANDS, IN_FLIGHT_EAGER, IN_FLIGHT_FULL_MAX, Staged, Staging,
 };

@@ -15,6 +15,20 @@ use seen::{Seen, Sight};
 /// How many lost messages are named.
 const EXAMPLES_MAX: usize = 8;
 
+/// Who is told of the messages that consumers keep.
+pub(crate) trait Witness: Send + Sync {
+    /// Notes kept deliveries; answers how many were seen for the first time.
+    fn note(&self, kept: &[Sighting]) -> u64;
+
+    /// Whether a consumer shall remember what it kept until its acks are certain.
+    fn wants_certainty(&self) -> bool {
+        false
+    }
+
+    /// The broker has handled the acks of these.
+    fn settled(&self, _kept: &[Sighting]) {}
+}
+
 /// One delivery of a message of this run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Sighting {
@@ -92,19 +106,6 @@ impl Ledgers {
         Self(queues.iter().map(ledger).collect())
     }
 
-    /// Notes deliveries and answers how many were seen for the first time.
-    pub(crate) fn note(&self, sightings: &[Sighting]) -> u64 {
-        let same_queue = |a: &Sighting, b: &Sighting| a.queue == b.queue;
-        let mut fresh = 0;
-        for of_queue in sightings.chunk_by(same_queue) {
-            let Some(ledger) = of_queue.first().and_then(|first| self.lock(first.queue)) else {
-                continue;
-            };
-            fresh += note_all(ledger, of_queue);
-        }
-        fresh
-    }
-
     /// Compares what was seen with what each producer (by its number) published.
     pub(crate) fn findings(&self, published: &[Published]) -> Findings {
         let mut findings = Findings::default();
@@ -130,6 +131,20 @@ impl Ledgers {
     fn lock(&self, queue: u32) -> Option<MutexGuard<'_, Ledger>> {
         let ledger = self.0.get(queue as usize)?;
         Some(ledger.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl Witness for Ledgers {
+    fn note(&self, kept: &[Sighting]) -> u64 {
+        let same_queue = |a: &Sighting, b: &Sighting| a.queue == b.queue;
+        let mut fresh = 0;
+        for of_queue in kept.chunk_by(same_queue) {
+            let Some(ledger) = of_queue.first().and_then(|first| self.lock(first.queue)) else {
+                continue;
+            };
+            fresh += note_all(ledger, of_queue);
+        }
+        fresh
     }
 }
 

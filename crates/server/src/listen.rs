@@ -38,7 +38,9 @@ pub(crate) fn bind<T>(
             }
         }
     };
-    bound.map(Some).map_err(|error| ListenError::new(key, address, &error))
+    bound
+        .map(Some)
+        .map_err(|error| ListenError::new(key, address, &error))
 }
 
 /// The number behind "address family not supported by protocol", which the standard library has
@@ -63,11 +65,19 @@ impl ListenError {
             ),
             io::ErrorKind::AddrNotAvailable => (
                 "no interface of this machine has the address".to_owned(),
-                format!("write one that it has, or --set {key}={} for all", address.port()),
+                format!(
+                    "write one that it has, or --set {key}={} for all",
+                    address.port()
+                ),
             ),
             _ => (error.to_string(), format!("check `{key}`")),
         };
-        Self { key, address, why, next }
+        Self {
+            key,
+            address,
+            why,
+            next,
+        }
     }
 }
 
@@ -85,14 +95,19 @@ mod tests {
 
     #[test]
     fn off_binds_nothing() {
-        let bound = bind(KEY, Listen::Off, |_| -> io::Result<()> { panic!("nothing to bind") });
+        let bound = bind(KEY, Listen::Off, |_| -> io::Result<()> {
+            panic!("nothing to bind")
+        });
         assert!(matches!(bound, Ok(None)));
     }
 
     #[test]
     fn port_zero_finds_a_free_port() {
         let bound = bind(KEY, listen("127.0.0.1:0"), TcpListener::bind).expect("a free port");
-        assert_ne!(bound.expect("not off").local_addr().expect("bound").port(), 0);
+        assert_ne!(
+            bound.expect("not off").local_addr().expect("bound").port(),
+            0
+        );
     }
 
     #[test]
@@ -133,6 +148,9 @@ mod tests {
     fn every_interface_does_not_hide_a_taken_port_behind_the_fallback() {
         let taken = |_| -> io::Result<()> { Err(io::ErrorKind::AddrInUse.into()) };
         let error = bind(KEY, listen("5672"), taken).expect_err("taken");
-        assert!(error.to_string().contains("cannot listen on [::]:5672"), "{error}");
+        assert!(
+            error.to_string().contains("cannot listen on [::]:5672"),
+            "{error}"
+        );
     }
 }

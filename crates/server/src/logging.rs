@@ -42,7 +42,9 @@ pub(crate) fn start(log: &settings::Log) -> Result<LogLevel, LevelError> {
 impl LogLevel {
     /// Writes from this level on.
     pub(crate) fn set(&self, level: &str) -> Result<(), LevelError> {
-        self.0.reload(filter(level)?).map_err(|error| LevelError(error.to_string()))
+        self.0
+            .reload(filter(level)?)
+            .map_err(|error| LevelError(error.to_string()))
     }
 }
 
@@ -61,16 +63,28 @@ fn json_lines<S>() -> Box<dyn Layer<S> + Send + Sync>
 where
     S: Subscriber + for<'a> tracing_subscriber::registry::LookupSpan<'a>,
 {
-    fmt::layer().json().flatten_event(true).with_writer(stderr).boxed()
+    fmt::layer()
+        .json()
+        .flatten_event(true)
+        .with_writer(stderr)
+        .boxed()
 }
 
 /// One line for a panic. The task that panicked is gone; the runtime keeps the others.
 fn log_panic(panic: &PanicHookInfo) {
     let what = panic.payload_as_str().unwrap_or("a value that is no text");
-    let at = panic.location().map(ToString::to_string).unwrap_or_default();
+    let at = panic
+        .location()
+        .map(ToString::to_string)
+        .unwrap_or_default();
     let thread = std::thread::current();
     let thread = thread.name().unwrap_or("unnamed");
-    tracing::error!(thread, at, what, "a task broke off; this is a fault of the broker");
+    tracing::error!(
+        thread,
+        at,
+        what,
+        "a task broke off; this is a fault of the broker"
+    );
 }
 
 #[cfg(test)]
@@ -104,7 +118,9 @@ mod tests {
         let buffer = Buffer::default();
         let writer = buffer.clone();
         let (first, handle) = reload::Layer::new(filter("warn").expect("a level"));
-        let lines = fmt::layer().with_ansi(false).with_writer(move || writer.clone());
+        let lines = fmt::layer()
+            .with_ansi(false)
+            .with_writer(move || writer.clone());
         let log = tracing_subscriber::registry().with(first).with(lines);
         tracing::subscriber::with_default(log, || {
             tracing::info!("one");
@@ -120,7 +136,15 @@ mod tests {
 
     #[test]
     fn every_level_that_the_settings_take_is_a_level_of_the_log() {
-        for level in ["off", "error", "warn", "info", "debug", "trace", "info,storage=debug"] {
+        for level in [
+            "off",
+            "error",
+            "warn",
+            "info",
+            "debug",
+            "trace",
+            "info,storage=debug",
+        ] {
             assert!(filter(level).is_ok(), "{level}");
         }
     }
@@ -129,7 +153,9 @@ mod tests {
     fn a_panic_is_one_line() {
         let buffer = Buffer::default();
         let writer = buffer.clone();
-        let lines = fmt::layer().with_ansi(false).with_writer(move || writer.clone());
+        let lines = fmt::layer()
+            .with_ansi(false)
+            .with_writer(move || writer.clone());
         let log = tracing_subscriber::registry().with(lines);
         let earlier = std::panic::take_hook();
         std::panic::set_hook(Box::new(log_panic));
@@ -140,6 +166,9 @@ mod tests {
         assert!(broken.is_err());
         let text = buffer.text();
         assert_eq!(text.lines().count(), 1, "{text}");
-        assert!(text.contains("queue 7 is upside down") && text.contains("logging.rs"), "{text}");
+        assert!(
+            text.contains("queue 7 is upside down") && text.contains("logging.rs"),
+            "{text}"
+        );
     }
 }

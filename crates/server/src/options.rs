@@ -51,7 +51,10 @@ mod tests {
 
     #[test]
     fn every_option_may_be_left_out() {
-        assert_eq!(parsed(&[]).expect("nothing is required"), Options::default());
+        assert_eq!(
+            parsed(&[]).expect("nothing is required"),
+            Options::default()
+        );
     }
 
     #[test]
@@ -80,6 +83,9 @@ mod tests {
     fn the_version_is_told_without_starting() {
         let told = parsed(&["--version"]).expect_err("ends early");
         assert!(!told.use_stderr());
-        assert_eq!(told.to_string(), format!("sluicemq {}\n", env!("CARGO_PKG_VERSION")));
+        assert_eq!(
+            told.to_string(),
+            format!("sluicemq {}\n", env!("CARGO_PKG_VERSION"))
+        );
     }
 }

@@ -93,19 +93,28 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn work_that_hangs_is_cut_short_when_the_time_is_up() {
         let began = tokio::time::Instant::now();
-        assert_eq!(drain(pending::<()>(), pending(), PATIENCE).await, Drained::OutOfTime);
+        assert_eq!(
+            drain(pending::<()>(), pending(), PATIENCE).await,
+            Drained::OutOfTime
+        );
         assert_eq!(began.elapsed(), PATIENCE);
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_second_wish_cuts_work_short_at_once() {
         let began = tokio::time::Instant::now();
-        assert_eq!(drain(pending::<()>(), ready(()), PATIENCE).await, Drained::Impatient);
+        assert_eq!(
+            drain(pending::<()>(), ready(()), PATIENCE).await,
+            Drained::Impatient
+        );
         assert!(began.elapsed().is_zero());
     }
 
     #[tokio::test(start_paused = true)]
     async fn no_patience_still_lets_finished_work_count() {
-        assert_eq!(drain(ready(1), ready(()), Duration::ZERO).await, Drained::Wholly(1));
+        assert_eq!(
+            drain(ready(1), ready(()), Duration::ZERO).await,
+            Drained::Wholly(1)
+        );
     }
 }

@@ -17,7 +17,7 @@ pub(crate) struct Broken {
 }
 
 /// Mechanisms that the broker can offer.
-const MECHANISMS: [&str; 3] = ["PLAIN", "AMQPLAIN", "ANONYMOUS"];
+const MECHANISMS: [&str; 3] = ["ANONYMOUS", "AMQPLAIN", "PLAIN"];
 
 /// rabbitmq: frames smaller than this cannot carry the handshake of every client.
 const FRAME_BYTES_MIN: u64 = 8192;
@@ -31,6 +31,7 @@ const JOURNAL_FILE_BYTES_MIN: u64 = 1 << 20;
 const JOURNAL_FILE_BYTES_MAX: u64 = 1 << 30;
 /// One file is written while another is emptied.
 const JOURNAL_FILES_MIN: u64 = 2;
+const JOURNAL_CAP_BYTES_MAX: u64 = 1 << 40;
 const SEGMENT_BYTES_MIN: u64 = 64 << 10;
 const SEGMENT_BYTES_MAX: u64 = 1 << 30;
 /// More sockets than one process can hold on any system.
@@ -157,12 +158,13 @@ fn storage(settings: &Settings, broken: &mut Vec<Broken>) {
         .as_bytes()
         .saturating_mul(JOURNAL_FILES_MIN);
     need(
-        storage.journal_cap.as_bytes() >= least,
+        (least..=JOURNAL_CAP_BYTES_MAX).contains(&storage.journal_cap.as_bytes()),
         "storage.journal_cap",
         format!(
             "it must hold at least {JOURNAL_FILES_MIN} journal files of \
-             storage.journal_file_size ({})",
-            storage.journal_file_size
+             storage.journal_file_size ({}), and be at most {}",
+            storage.journal_file_size,
+            ByteSize::bytes(JOURNAL_CAP_BYTES_MAX)
         ),
         broken,
     );

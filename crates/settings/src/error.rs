@@ -125,6 +125,11 @@ pub enum Problem {
     },
     /// `--set` without `KEY=VALUE`.
     NoAssignment,
+    /// Layers that are each valid do not make valid settings together. Our fault.
+    Unsound {
+        /// The words of the layering library.
+        why: String,
+    },
 }
 
 impl fmt::Display for Fault {
@@ -199,6 +204,12 @@ impl Problem {
                 )
             }
             Self::OutOfRange { found, rule } => write!(f, "{key} is {found}; {rule}"),
+            Self::Unsound { why } => {
+                write!(
+                    f,
+                    "valid layers do not fit together: {why}; this is a fault of the program"
+                )
+            }
             Self::NoAssignment => write!(f, "expected KEY=VALUE, as in limits.heartbeat=30s"),
         }
     }

@@ -29,6 +29,8 @@ pub trait Disk: Send + Sync + Debug {
     fn remove(&self, path: &Path) -> io::Result<()>;
     /// Makes creations, renames and removals in the directory durable.
     fn sync_dir(&self, dir: &Path) -> io::Result<()>;
+    /// Makes everything below the directory durable, also what a killed process wrote before.
+    fn sync_tree(&self, dir: &Path) -> io::Result<()>;
     /// Takes an exclusive lock for as long as the answer lives; `WouldBlock` when another has it.
     fn lock(&self, path: &Path) -> io::Result<Box<dyn DiskLock>>;
 }
@@ -55,11 +57,7 @@ pub trait DiskFile: Send + Sync + Debug {
 }
 
 /// Reads until `into` is full or the file ends; answers the bytes read.
-pub(crate) fn read_full_at(
-    file: &dyn DiskFile,
-    into: &mut [u8],
-    offset: u64,
-) -> io::Result<usize> {
+pub(crate) fn read_full_at(file: &dyn DiskFile, into: &mut [u8], offset: u64) -> io::Result<usize> {
     let mut done = 0;
     while let Some(rest) = into.get_mut(done..).filter(|rest| !rest.is_empty()) {
         match file.read_at(rest, offset + done as u64) {
@@ -128,12 +126,18 @@ impl Disk for RealDisk {
     }
 
     fn create(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
-        let file = OpenOptions::new().read(true).write(true).create_new(true).open(path)?;
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create_new(true)
+            .open(path)?;
         Ok(Arc::new(RealFile(file)))
     }
 
     fn open(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
-        Ok(Arc::new(RealFile(OpenOptions::new().read(true).write(true).open(path)?)))
+        Ok(Arc::new(RealFile(
+            OpenOptions::new().read(true).write(true).open(path)?,
+        )))
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
@@ -148,9 +152,17 @@ impl Disk for RealDisk {
         File::open(dir)?.sync_all()
     }
 
+    fn sync_tree(&self, dir: &Path) -> io::Result<()> {
+        Ok(rustix::fs::syncfs(File::open(dir)?)?)
+    }
+
     fn lock(&self, path: &Path) -> io::Result<Box<dyn DiskLock>> {
-        let file =
-            OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(path)?;
         rustix::fs::flock(&file, rustix::fs::FlockOperation::NonBlockingLockExclusive)?;
         Ok(Box::new(RealLock { _file: file }))
     }

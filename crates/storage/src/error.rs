@@ -122,6 +122,10 @@ pub(crate) trait During<T> {
 
 impl<T> During<T> for io::Result<T> {
     fn during(self, doing: &'static str, path: &Path) -> Result<T> {
-        self.map_err(|source| StorageError::Io { doing, path: path.to_path_buf(), source })
+        self.map_err(|source| StorageError::Io {
+            doing,
+            path: path.to_path_buf(),
+            source,
+        })
     }
 }

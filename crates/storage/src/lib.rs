@@ -7,9 +7,11 @@ mod error;
 mod options;
 mod place;
 
+mod bell;
 mod disk;
 mod owner;
 
+mod background;
 mod checkpoint;
 mod journal;
 mod recovery;
@@ -21,10 +23,10 @@ pub use options::{Options, RECORD_BYTES_MAX};
 pub use place::{FileId, Location, Position, StoreId, StreamId};
 
 pub use disk::{Disk, DiskFile, DiskLock, RealDisk, WRITE_PARTS_MAX};
-pub use owner::{Flushed, FlushSink, LiveItem, Owner};
+pub use owner::{FlushSink, Flushed, LiveItem, Owner};
 
 pub use checkpoint::{Checkpoint, Checkpoints};
 pub use journal::{Journal, JournalStatus, Payload};
 pub use recovery::{Recovery, Replayed, ReplayedRecord};
 pub use segment::{Item, RecoveredItem, RecoveredItems, Run, SegmentStore, StoreUsage};
-pub use storage::Storage;
+pub use storage::{DiskUsage, Storage};

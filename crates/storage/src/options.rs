@@ -53,12 +53,32 @@ impl Options {
         within("journal_file_bytes", self.journal_file_bytes, 4 * KIB, GIB)?;
         // Two files at least: one that is written while the other is flushed.
         let journal_bytes_min = 2 * self.journal_file_bytes;
-        within("journal_bytes_max", self.journal_bytes_max, journal_bytes_min, 1024 * GIB)?;
-        within("record_bytes_max", self.record_bytes_max, KIB, RECORD_BYTES_MAX)?;
+        within(
+            "journal_bytes_max",
+            self.journal_bytes_max,
+            journal_bytes_min,
+            1024 * GIB,
+        )?;
+        within(
+            "record_bytes_max",
+            self.record_bytes_max,
+            KIB,
+            RECORD_BYTES_MAX,
+        )?;
         within("waiting_bytes_high", self.waiting_bytes_high, 1, 64 * GIB)?;
         within("segment_bytes", self.segment_bytes, KIB, GIB)?;
-        within("open_segments_max", self.open_segments_max as u64, 1, 1 << 16)?;
-        within("checkpoint_rewrite_bytes_min", self.checkpoint_rewrite_bytes_min, 0, GIB)?;
+        within(
+            "open_segments_max",
+            self.open_segments_max as u64,
+            1,
+            1 << 16,
+        )?;
+        within(
+            "checkpoint_rewrite_bytes_min",
+            self.checkpoint_rewrite_bytes_min,
+            0,
+            GIB,
+        )?;
         Ok(self)
     }
 }
@@ -67,5 +87,10 @@ fn within(name: &'static str, value: u64, min: u64, max: u64) -> Result<()> {
     if (min..=max).contains(&value) {
         return Ok(());
     }
-    Err(StorageError::OptionOutOfBounds { name, value, min, max })
+    Err(StorageError::OptionOutOfBounds {
+        name,
+        value,
+        min,
+        max,
+    })
 }

@@ -21,7 +21,12 @@ fn header(size: u64) -> Vec<u8> {
 }
 
 fn call() -> BasicPublish<&'static str> {
-    BasicPublish { exchange: "x", routing_key: "key", mandatory: true, immediate: false }
+    BasicPublish {
+        exchange: "x",
+        routing_key: "key",
+        mandatory: true,
+        immediate: false,
+    }
 }
 
 fn begun() -> Assembly {
@@ -50,7 +55,10 @@ fn fault(step: Result<Step, ProtocolFault>) -> (u16, String) {
 /// The frames of a publish without its method frame.
 fn content_frames(channel: u16, body: &[u8]) -> Vec<u8> {
     let mut frames = Vec::new();
-    let content = OutContent { properties: Properties::empty(), body };
+    let content = OutContent {
+        properties: Properties::empty(),
+        body,
+    };
     FrameEncoder::new(4096).publish(&mut frames, channel, &call(), content);
     let (_, method) = DECODER.next(&frames).unwrap().unwrap();
     frames.split_off(method)
@@ -77,7 +85,9 @@ fn an_empty_body_has_no_frame() {
 #[test]
 fn an_announced_size_keeps_nothing() {
     let assembly = more(begun().header(&header(MESSAGE_SIZE_CEILING)));
-    let Assembly::AwaitBody { content, .. } = &assembly else { panic!("a body is due") };
+    let Assembly::AwaitBody { content, .. } = &assembly else {
+        panic!("a body is due")
+    };
     assert_eq!(content.body.capacity(), 0);
 }
 
@@ -103,13 +113,19 @@ fn a_size_above_the_ceiling_is_a_frame_error() {
 fn a_body_longer_than_announced_is_a_frame_error() {
     let assembly = more(begun().header(&header(2)));
     let text = "content body frame exceeds remaining content size";
-    assert_eq!(fault(assembly.body(b"abc", SIZE_MAX)), (501, text.to_owned()));
+    assert_eq!(
+        fault(assembly.body(b"abc", SIZE_MAX)),
+        (501, text.to_owned())
+    );
 }
 
 #[test]
 fn frames_out_of_turn_are_unexpected() {
     let text = "expected content header for class 60, got non content header frame instead";
-    assert_eq!(fault(begun().body(b"abc", SIZE_MAX)), (505, text.to_owned()));
+    assert_eq!(
+        fault(begun().body(b"abc", SIZE_MAX)),
+        (505, text.to_owned())
+    );
     assert_eq!(begun().out_of_turn().to_string(), text);
     let assembly = more(begun().header(&header(2)));
     let text = "expected content body, got non content body frame instead";
@@ -151,7 +167,11 @@ fn a_whole_content_is_found_as_slices_of_the_buffer() {
 fn a_content_that_is_cut_anywhere_is_left_to_the_assembly() {
     let bytes = content_frames(7, b"0123456789");
     for end in 0..bytes.len() {
-        assert_eq!(whole_content(&DECODER, &bytes[..end], 7, SIZE_MAX), None, "at {end}");
+        assert_eq!(
+            whole_content(&DECODER, &bytes[..end], 7, SIZE_MAX),
+            None,
+            "at {end}"
+        );
     }
 }
 

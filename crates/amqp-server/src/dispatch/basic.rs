@@ -83,7 +83,12 @@ async fn consume(on: &mut Call<'_>, call: basic::Consume, table: Table) -> Outco
 }
 
 async fn get(on: &mut Call<'_>, call: &basic::Get) -> Outcome {
-    let Some(message) = on.open.channel.get(queue_name(&call.queue), call.no_ack).await? else {
+    let Some(message) = on
+        .open
+        .channel
+        .get(queue_name(&call.queue), call.no_ack)
+        .await?
+    else {
         on.reply(&reply::get_empty());
         return Ok(());
     };
@@ -97,7 +102,9 @@ async fn get(on: &mut Call<'_>, call: &basic::Get) -> Outcome {
         };
         on.outbox.get_ok(on.number, &get_ok, &view);
     });
-    answered.ok_or_else(|| Refusal::Broken { what: "a stored message does not read back".into() })?;
+    answered.ok_or_else(|| Refusal::Broken {
+        what: "a stored message does not read back".into(),
+    })?;
     Ok(())
 }
 

@@ -10,7 +10,10 @@ use crate::reply;
 use crate::serving::Serving;
 
 /// channel.open.
-pub(super) const OPEN: MethodId = MethodId { class: 20, method: 10 };
+pub(super) const OPEN: MethodId = MethodId {
+    class: 20,
+    method: 10,
+};
 
 impl Serving {
     pub(super) async fn channel(&mut self, number: u16, method: Channel) -> Outcome {
@@ -67,8 +70,10 @@ impl Serving {
                 self.channels.remove(number);
                 Ok(())
             }
-            Some(Slot::Open(open)) if std::mem::take(&mut open.late_close_ok) => Ok(()),
-            Some(Slot::Open(_)) => Err(ProtocolFault::UnimplementedMethod.into()),
+            Some(Slot::Open(open)) => match std::mem::take(&mut open.late_close_ok) {
+                true => Ok(()),
+                false => Err(ProtocolFault::UnimplementedMethod.into()),
+            },
         }
     }
 

@@ -26,7 +26,9 @@ pub(super) async fn exchange(on: &mut Call<'_>, method: Exchange, table: Table) 
             on.reply_unless(declare.nowait, reply::declare_exchange_ok);
         }
         Exchange::Delete(delete) => {
-            channel.delete_exchange(exchange_name(&delete.exchange), delete.if_unused).await?;
+            channel
+                .delete_exchange(exchange_name(&delete.exchange), delete.if_unused)
+                .await?;
             on.reply_unless(delete.nowait, reply::delete_exchange_ok);
         }
         Exchange::Bind(bind) => {

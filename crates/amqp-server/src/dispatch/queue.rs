@@ -55,7 +55,9 @@ pub(super) async fn queue(on: &mut Call<'_>, method: Queue, table: Table) -> Out
         }
         Queue::Delete(delete) => {
             let name = queue_name(&delete.queue);
-            let deleted = channel.delete_queue(name, delete.if_unused, delete.if_empty).await?;
+            let deleted = channel
+                .delete_queue(name, delete.if_unused, delete.if_empty)
+                .await?;
             on.reply_unless(delete.nowait, || reply::delete_queue_ok(deleted));
         }
         Queue::DeclareOk(_)

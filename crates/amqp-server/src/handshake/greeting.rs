@@ -47,7 +47,10 @@ fn server_properties(identity: &ServerIdentity) -> Table {
     properties.push("information", Value::from(identity.information.as_str()));
     properties.push("platform", Value::from(identity.platform.as_str()));
     properties.push("product", Value::from(identity.product.as_str()));
-    properties.push("sluicemq_version", Value::from(identity.sluicemq_version.as_str()));
+    properties.push(
+        "sluicemq_version",
+        Value::from(identity.sluicemq_version.as_str()),
+    );
     properties.push("version", Value::from(identity.version.as_str()));
     properties
 }
@@ -66,11 +69,23 @@ mod tests {
         let Method::Other(other) = Method::decode(frame.payload).unwrap() else {
             panic!("connection.start");
         };
-        let keys: Vec<_> = other.table.iter().map(|(key, _)| key.as_str().unwrap()).collect();
+        let keys: Vec<_> = other
+            .table
+            .iter()
+            .map(|(key, _)| key.as_str().unwrap())
+            .collect();
         assert!(keys.is_sorted(), "{keys:?}");
-        let capabilities = other.table.get("capabilities").and_then(Value::as_table).unwrap();
+        let capabilities = other
+            .table
+            .get("capabilities")
+            .and_then(Value::as_table)
+            .unwrap();
         assert_eq!(capabilities.len(), 9);
-        assert!(capabilities.iter().all(|(_, value)| *value == Value::Bool(true)));
+        assert!(
+            capabilities
+                .iter()
+                .all(|(_, value)| *value == Value::Bool(true))
+        );
         let AMQPClass::Connection(connection::AMQPMethod::Start(start)) = other.call else {
             panic!("connection.start");
         };

@@ -19,7 +19,10 @@ pub(super) fn login(
     endpoint: Endpoint,
     traits: &ClientTraits,
 ) -> Result<UserName, HandshakeFault> {
-    match context.authenticator.authenticate(mechanism, response, endpoint.peer.ip()) {
+    match context
+        .authenticator
+        .authenticate(mechanism, response, endpoint.peer.ip())
+    {
         AuthOutcome::Authenticated { user, .. } => {
             tracing::info!(peer = %endpoint.peer, user, mechanism, "user authenticated");
             Ok(UserName::new(user))
@@ -31,8 +34,13 @@ pub(super) fn login(
 fn refused(why: &AuthRefusal, mechanism: &str, traits: &ClientTraits) -> HandshakeFault {
     let may_hear = traits.authentication_failure_close && why.is_access_refused();
     let close = may_hear.then(|| {
-        let refusal = Refusal::LoginRefused { mechanism: mechanism.into() };
+        let refusal = Refusal::LoginRefused {
+            mechanism: mechanism.into(),
+        };
         Close::refusal(&refusal, MethodId::NONE)
     });
-    HandshakeFault::Login { reason: why.to_string(), close }
+    HandshakeFault::Login {
+        reason: why.to_string(),
+        close,
+    }
 }

@@ -31,10 +31,18 @@ pub(super) enum TuneFault {
     NoLimit { term: &'static str, max: u32 },
     /// More than was offered.
     #[error("negotiated {term} = {value} is higher than the maximum allowed value ({max})")]
-    TooHigh { term: &'static str, value: u32, max: u32 },
+    TooHigh {
+        term: &'static str,
+        value: u32,
+        max: u32,
+    },
     /// Less than the protocol needs.
     #[error("negotiated {term} = {value} is lower than the minimum allowed value ({min})")]
-    TooLow { term: &'static str, value: u32, min: u32 },
+    TooLow {
+        term: &'static str,
+        value: u32,
+        min: u32,
+    },
 }
 
 impl Offer {
@@ -57,8 +65,18 @@ impl Offer {
     /// Judges tune-ok. The heartbeat is taken as sent, be it larger than offered.
     // rabbitmq: validate_negotiated_integer_value
     pub(super) fn settle(&self, answer: &connection::TuneOk) -> Result<Tuned, TuneFault> {
-        within("frame_max", answer.frame_max, FRAME_SIZE_MIN, self.frame_max)?;
-        within("channel_max", answer.channel_max.into(), 1, self.channel_max.into())?;
+        within(
+            "frame_max",
+            answer.frame_max,
+            FRAME_SIZE_MIN,
+            self.frame_max,
+        )?;
+        within(
+            "channel_max",
+            answer.channel_max.into(),
+            1,
+            self.channel_max.into(),
+        )?;
         Ok(Tuned {
             channel_max: answer.channel_max,
             frame_max: answer.frame_max,
@@ -83,28 +101,63 @@ mod tests {
     fn settle(channel_max: u16, frame_max: u32, heartbeat: u16) -> Result<Tuned, String> {
         let offer = Offer::of(&AmqpServerOptions::default());
         offer
-            .settle(&connection::TuneOk { channel_max, frame_max, heartbeat })
+            .settle(&connection::TuneOk {
+                channel_max,
+                frame_max,
+                heartbeat,
+            })
             .map_err(|fault| fault.to_string())
     }
 
     #[test]
     fn answers_within_the_offer_are_settled_as_sent() {
-        let tuned = Tuned { channel_max: 1, frame_max: 4096, heartbeat_s: 600 };
+        let tuned = Tuned {
+            channel_max: 1,
+            frame_max: 4096,
+            heartbeat_s: 600,
+        };
         assert_eq!(settle(1, 4096, 600), Ok(tuned));
-        let tuned = Tuned { channel_max: 2047, frame_max: 131_072, heartbeat_s: 0 };
+        let tuned = Tuned {
+            channel_max: 2047,
+            frame_max: 131_072,
+            heartbeat_s: 0,
+        };
         assert_eq!(settle(2047, 131_072, 0), Ok(tuned));
     }
 
     #[test]
     fn answers_outside_are_named() {
         for (channel_max, frame_max, text) in [
-            (0, 8192, "channel_max = 0 (no limit) is higher than the maximum allowed value (2047)"),
-            (2048, 8192, "channel_max = 2048 is higher than the maximum allowed value (2047)"),
-            (1, 0, "frame_max = 0 (no limit) is higher than the maximum allowed value (131072)"),
-            (1, 131_073, "frame_max = 131073 is higher than the maximum allowed value (131072)"),
-            (1, 4095, "frame_max = 4095 is lower than the minimum allowed value (4096)"),
+            (
+                0,
+                8192,
+                "channel_max = 0 (no limit) is higher than the maximum allowed value (2047)",
+            ),
+            (
+                2048,
+                8192,
+                "channel_max = 2048 is higher than the maximum allowed value (2047)",
+            ),
+            (
+                1,
+                0,
+                "frame_max = 0 (no limit) is higher than the maximum allowed value (131072)",
+            ),
+            (
+                1,
+                131_073,
+                "frame_max = 131073 is higher than the maximum allowed value (131072)",
+            ),
+            (
+                1,
+                4095,
+                "frame_max = 4095 is lower than the minimum allowed value (4096)",
+            ),
         ] {
-            assert_eq!(settle(channel_max, frame_max, 60), Err(format!("negotiated {text}")));
+            assert_eq!(
+                settle(channel_max, frame_max, 60),
+                Err(format!("negotiated {text}"))
+            );
         }
     }
 }

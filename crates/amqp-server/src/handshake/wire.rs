@@ -19,7 +19,12 @@ pub(super) struct Wire<R, W> {
 
 impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Wire<R, W> {
     pub(super) fn new(reader: R, writer: W, decoder: FrameDecoder) -> Self {
-        Self { reader, writer, input: Input::default(), decoder }
+        Self {
+            reader,
+            writer,
+            input: Input::default(),
+            decoder,
+        }
     }
 
     /// The first eight octets.
@@ -49,8 +54,13 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Wire<R, W> {
                 continue;
             }
             if frame.kind != FrameKind::Method || frame.channel != 0 {
-                let what = format!("frame of type {:?} on channel {}", frame.kind, frame.channel);
-                return Err(HandshakeFault::Protocol(format!("{what} before the connection is open")));
+                let what = format!(
+                    "frame of type {:?} on channel {}",
+                    frame.kind, frame.channel
+                );
+                return Err(HandshakeFault::Protocol(format!(
+                    "{what} before the connection is open"
+                )));
             }
             let method = connection_method(frame.payload)?;
             self.input.consume(used);
@@ -90,5 +100,7 @@ fn connection_method(payload: &[u8]) -> Result<(connection::AMQPMethod, Table), 
     {
         return Ok((method, other.table));
     }
-    Err(HandshakeFault::Protocol("method of another class before the connection is open".into()))
+    Err(HandshakeFault::Protocol(
+        "method of another class before the connection is open".into(),
+    ))
 }

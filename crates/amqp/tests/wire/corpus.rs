@@ -1,8 +1,10 @@
 //! Real frames: all are understood, and say the same in `amq-protocol`'s reading and in ours.
 
 use amq_protocol::frame::{AMQPFrame, parse_frame};
+use amqp::protocol::{AMQPClass, connection::AMQPMethod};
 use amqp::{
-    ContentHeader, FrameDecoder, FrameKind, Method, Properties, PropertiesBuilder, ProtocolHeader,
+    ContentHeader, FrameDecoder, FrameKind, Method, OtherMethod, Properties, PropertiesBuilder,
+    ProtocolHeader, Table, encode_method_with_table,
 };
 
 use crate::checks;
@@ -130,6 +132,28 @@ fn a_headers_table_of_every_type_comes_through_intact() {
         Some(&[0, 255][..])
     );
     assert_eq!(headers.get("euro").and_then(|v| v.as_str()), Some("€"));
+}
+
+#[test]
+fn a_table_goes_out_in_the_middle_of_its_method() {
+    let start = amqp::protocol::connection::Start {
+        version_major: 0,
+        version_minor: 9,
+        server_properties: Default::default(),
+        mechanisms: "PLAIN".into(),
+        locales: "en_US".into(),
+    };
+    let call = AMQPClass::Connection(AMQPMethod::Start(start));
+    let table: Table = [("version", "4.3.6"), ("product", "x")]
+        .into_iter()
+        .collect();
+    let mut out = Vec::new();
+    encode_method_with_table(&mut out, 0, &call, &table);
+    let (frame, consumed) = DECODER.next(&out).expect("no fault").expect("whole");
+    assert_eq!((frame.channel, consumed), (0, out.len()));
+    assert_eq!(frame.payload[..6], [0, 10, 0, 10, 0, 9]);
+    let other = Box::new(OtherMethod { call, table });
+    assert_eq!(Method::decode(frame.payload), Ok(Method::Other(other)));
 }
 
 #[test]

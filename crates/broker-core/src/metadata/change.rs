@@ -16,6 +16,7 @@ use crate::term::Term;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "change", rename_all = "snake_case")]
 #[non_exhaustive]
+#[allow(missing_docs, reason = "the variant says what its fields are")]
 pub enum MetadataChange {
     /// Creates a vhost with its standard exchanges, or replaces what is said of it.
     PutVhost { vhost: VhostName, record: VhostRecord },

@@ -9,7 +9,7 @@ use amqp::Table;
 use serde::{Deserialize, Serialize};
 
 use crate::exchange::ExchangeKind;
-use crate::names::{ExchangeName, QueueName, UserName, VhostName};
+use crate::names::{ExchangeName, QueueName, VhostName};
 use crate::pattern::Pattern;
 use crate::refusal::ResourceKind;
 use crate::settings::{QueueKind, QueueSettings};

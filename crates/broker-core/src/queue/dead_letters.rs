@@ -69,7 +69,7 @@ impl DeadLetters {
 
     /// Any one of them.
     pub(super) fn first(&self) -> Option<Place> {
-        let on_the_way = self.waiting.front().or_else(|| self.sent.last());
-        on_the_way.copied().or_else(|| self.resting.first())
+        let oldest = self.sent.first().or_else(|| self.waiting.front());
+        oldest.copied().or_else(|| self.resting.first())
     }
 }

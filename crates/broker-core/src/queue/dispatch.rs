@@ -1,7 +1,7 @@
 //! Handing messages out: to consumers in turn, or to a channel that asks.
 
 use super::effect::{Delivery, Effect, Effects, Got, QueueFault, Use};
-use super::entry::{Entry, EntryId, HolderId};
+use super::entry::{ConsumerId, Entry, EntryId, HolderId};
 use super::held::HoldList;
 use super::leases::{Lease, NO_LIMIT, Role};
 use super::limits::Admission;
@@ -125,49 +125,41 @@ impl<C: Clone> QueueMachine<C> {
     /// Deals with the message that is next.
     pub(super) fn step(&mut self, now: Timestamp, out: &mut Effects<C>) -> Step {
         let Some(head) = self.ready.head() else { return Step::Empty };
-        if self.table.get(head.place).is_some_and(|message| message.expired(now)) {
+        let Some((_, message)) = self.table.cell_mut(head.place) else { return Step::Empty };
+        if message.expired(now) {
             self.die(head.place, DeathReason::Expired, out);
             return Step::Expired;
         }
+        let bytes = message.bytes;
         let Some(at) = self.rotation.first(&mut self.leases) else { return Step::NoCredit };
         let lease = self.leases.get(at);
-        let consumer = lease.consumer_id();
-        let (holder, no_ack) = (lease.holder, lease.no_ack);
+        let (consumer, holder, no_ack) = (lease.consumer_id(), lease.holder, lease.no_ack);
         let handed = match no_ack {
             true => self.hand_over(head),
             false => self.hold(head, at, now),
         };
         self.rotation.turn(&mut self.leases);
-        let Some((entry, handed)) = handed else { return Step::Expired };
-        let bytes = handed.bytes;
-        out.push(Effect::Deliver(Delivery {
-            consumer,
-            holder,
-            entry,
-            content: handed.content,
-            bytes,
-            delivery_count: handed.delivery_count,
-            acquired_count: handed.acquired_count,
-            redelivered: handed.acquired_count > 0,
-            no_ack,
-        }));
+        if let Some(handed) = handed {
+            out.push(Effect::Deliver(handed.delivery(consumer, holder, no_ack)));
+        }
         Step::Delivered { bytes }
     }
 
     /// The head leaves the queue with its delivery.
-    fn hand_over(&mut self, head: Head) -> Option<(EntryId, Handed<C>)> {
+    fn hand_over(&mut self, head: Head) -> Option<Handed<C>> {
         self.ready.take(head, &self.table);
-        let (id, message) = self.table.remove(head.place)?;
+        let (entry, message) = self.table.remove(head.place)?;
         self.amounts.ready.sub(message.bytes);
         let Message { content, bytes, delivery_count, acquired_count, .. } = message;
-        Some((id, Handed { content, bytes, delivery_count, acquired_count }))
+        Some(Handed { entry, content, bytes, delivery_count, acquired_count })
     }
 
     /// The head is held by this lease.
-    fn hold(&mut self, head: Head, at: u32, now: Timestamp) -> Option<(EntryId, Handed<C>)> {
+    fn hold(&mut self, head: Head, at: u32, now: Timestamp) -> Option<Handed<C>> {
         self.ready.take(head, &self.table);
-        let (id, message) = self.table.cell_mut(head.place)?;
+        let (entry, message) = self.table.cell_mut(head.place)?;
         let handed = Handed {
+            entry,
             content: message.content.clone(),
             bytes: message.bytes,
             delivery_count: message.delivery_count,
@@ -178,7 +170,7 @@ impl<C: Clone> QueueMachine<C> {
         message.state = State::Held(self.holds.push(&mut lease.holds, at, head.place, now));
         self.amounts.unacked.add(handed.bytes);
         note_late(&mut self.late_from, lease.timeout_ms, now);
-        Some((id, handed))
+        Some(handed)
     }
 
     /// A message that was taken out is held by this lease.
@@ -212,18 +204,8 @@ impl<C: Clone> QueueMachine<C> {
             }
         };
         self.refusing = self.refusing && self.still_refuses();
-        Ok(handed.map(|(entry, handed)| Got {
-            delivery: Delivery {
-                consumer: None,
-                holder,
-                entry,
-                content: handed.content,
-                bytes: handed.bytes,
-                delivery_count: handed.delivery_count,
-                acquired_count: handed.acquired_count,
-                redelivered: handed.acquired_count > 0,
-                no_ack,
-            },
+        Ok(handed.map(|handed| Got {
+            delivery: handed.delivery(None, holder, no_ack),
             ready_left: self.amounts.ready.messages,
         }))
     }
@@ -265,10 +247,29 @@ impl<C: Clone> QueueMachine<C> {
 
 /// What a delivery takes from its message.
 struct Handed<C> {
+    entry: EntryId,
     content: C,
     bytes: u32,
     delivery_count: u32,
     acquired_count: u32,
+}
+
+impl<C> Handed<C> {
+    #[inline]
+    fn delivery(self, consumer: Option<ConsumerId>, holder: HolderId, no_ack: bool) -> Delivery<C> {
+        let Self { entry, content, bytes, delivery_count, acquired_count } = self;
+        Delivery {
+            consumer,
+            holder,
+            entry,
+            content,
+            bytes,
+            delivery_count,
+            acquired_count,
+            redelivered: acquired_count > 0,
+            no_ack,
+        }
+    }
 }
 
 /// A delivery begins: the next late moment is not after its own.

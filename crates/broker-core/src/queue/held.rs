@@ -54,10 +54,6 @@ impl Holds {
         Self { slots: Vec::new(), free: NONE, live: 0 }
     }
 
-    pub(super) fn len(&self) -> usize {
-        self.live
-    }
-
     /// A live hold.
     pub(super) fn get(&self, at: u32) -> &Hold {
         &self.slots[at as usize]

@@ -47,7 +47,14 @@ impl<C: Clone> QueueMachine<C> {
         Admission::Taken
     }
 
+    #[inline]
     pub(super) fn after_enqueue(&mut self, now: Timestamp, out: &mut Effects<C>) {
+        if self.rules.is_limited() {
+            self.check_limits(now, out);
+        }
+    }
+
+    fn check_limits(&mut self, now: Timestamp, out: &mut Effects<C>) {
         match self.rules.at_limit {
             AtLimit::DropHead => self.enforce_limits(now, out),
             // A quorum queue takes the message that tips it.

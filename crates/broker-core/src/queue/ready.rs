@@ -109,7 +109,15 @@ impl Ready {
         Self { returned: Line::new(State::Returned), levels: Vec::new() }
     }
 
+    #[inline]
     fn level(&mut self, priority: u8) -> &mut Level {
+        match self.levels.first() {
+            Some(level) if level.priority == priority => &mut self.levels[0],
+            _ => self.other_level(priority),
+        }
+    }
+
+    fn other_level(&mut self, priority: u8) -> &mut Level {
         let found = self.levels.iter().position(|level| level.priority <= priority);
         let at = found.unwrap_or(self.levels.len());
         if self.levels.get(at).is_none_or(|level| level.priority != priority) {

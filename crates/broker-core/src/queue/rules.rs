@@ -85,6 +85,11 @@ impl Rules {
         }
     }
 
+    /// Whether there is any length limit.
+    pub(super) fn is_limited(&self) -> bool {
+        (self.max_length & self.max_bytes) != u64::MAX
+    }
+
     /// The level of a message with this priority property.
     // rabbitmq: queues, priorities
     pub(super) fn level(&self, priority: Option<u8>) -> u8 {

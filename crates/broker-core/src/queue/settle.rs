@@ -22,19 +22,41 @@ impl<C: Clone> QueueMachine<C> {
     ) -> u32 {
         let mut settled = 0;
         for id in ids {
-            let Some((place, hold)) = self.held_by(holder, *id) else {
-                self.late_settles += 1;
-                continue;
+            let done = match how {
+                Settlement::Ack => self.ack(holder, *id, out),
+                Settlement::Discard(cause) => self.held_by(holder, *id).map(|(place, _)| {
+                    self.discard(place, cause, out);
+                }),
+                Settlement::Requeue(cause) => self.held_by(holder, *id).map(|(place, _)| {
+                    self.give_back(now, place, cause, out);
+                }),
             };
-            settled += 1;
-            match how {
-                Settlement::Ack => self.finish_hold(place, hold, out),
-                Settlement::Discard(cause) => self.discard(place, cause, out),
-                Settlement::Requeue(cause) => self.give_back(now, place, cause, out),
+            match done {
+                Some(()) => settled += 1,
+                None => self.late_settles += 1,
             }
         }
         self.after_settle(now, how, out);
         settled
+    }
+
+    /// The usual end of a delivery, without a second look-up.
+    fn ack(&mut self, holder: HolderId, id: EntryId, out: &mut Effects<C>) -> Option<()> {
+        let spot = self.table.spot(id)?;
+        let State::Held(hold) = self.table.at(spot)?.state else { return None };
+        let at = self.holds.get(hold).lease;
+        let lease = self.leases.get_mut(at);
+        if lease.holder != holder {
+            return None;
+        }
+        self.holds.remove(&mut lease.holds, hold);
+        if !lease.queued {
+            self.after_release(at);
+        }
+        let (id, message) = self.table.take(spot)?;
+        self.amounts.unacked.sub(message.bytes);
+        out.push(Effect::Forget { id, content: message.content, why: Gone::Acked });
+        Some(())
     }
 
     pub(super) fn held_by(&mut self, holder: HolderId, id: EntryId) -> Option<(Place, u32)> {
@@ -42,15 +64,6 @@ impl<C: Clone> QueueMachine<C> {
         let State::Held(hold) = self.table.get(place)?.state else { return None };
         let lease = self.holds.get(hold).lease;
         (self.leases.get(lease).holder == holder).then_some((place, hold))
-    }
-
-    fn finish_hold(&mut self, place: Place, hold: u32, out: &mut Effects<C>) {
-        let at = self.release(hold);
-        self.after_release(at);
-        if let Some((id, message)) = self.table.remove(place) {
-            self.amounts.unacked.sub(message.bytes);
-            out.push(Effect::Forget { id, content: message.content, why: Gone::Acked });
-        }
     }
 
     fn discard(&mut self, place: Place, cause: DiscardCause, out: &mut Effects<C>) {

@@ -34,6 +34,13 @@ impl Place {
     }
 }
 
+/// Where a message is at this moment: valid until the table changes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Spot {
+    chunk: usize,
+    cell: usize,
+}
+
 /// What a live message is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
@@ -138,6 +145,7 @@ impl<C> Table<C> {
         }
     }
 
+    #[cfg(test)]
     pub(super) fn len(&self) -> usize {
         self.live
     }
@@ -227,6 +235,7 @@ impl<C> Table<C> {
         }
     }
 
+    #[inline]
     fn chunk_index(&self, number: u64) -> Option<usize> {
         let front = self.chunks.front()?.number;
         // Without gaps this is it; each gap only moves it towards the front.
@@ -234,61 +243,46 @@ impl<C> Table<C> {
         if self.chunks.get(latest).is_some_and(|chunk| chunk.number == number) {
             return Some(latest);
         }
+        self.chunk_index_past_gaps(number)
+    }
+
+    #[cold]
+    fn chunk_index_past_gaps(&self, number: u64) -> Option<usize> {
         self.chunks.binary_search_by_key(&number, |chunk| chunk.number).ok()
     }
 
+    #[inline]
     pub(super) fn get(&self, place: Place) -> Option<&Message<C>> {
-        let chunk = &self.chunks[self.chunk_index(place.chunk())?];
-        match &chunk.cells {
-            Cells::Dense(cells) => cells.get(usize::from(place.slot()))?.message.as_ref(),
-            Cells::Packed(cells) => {
-                let at = cells.binary_search_by_key(&place.slot(), |cell| cell.0).ok()?;
-                Some(&cells[at].2)
-            }
-        }
+        let chunk = self.chunk_index(place.chunk())?;
+        let cell = self.chunks[chunk].cell_index(place.slot())?;
+        self.at(Spot { chunk, cell })
     }
 
     pub(super) fn get_mut(&mut self, place: Place) -> Option<&mut Message<C>> {
         self.cell_mut(place).map(|(_, message)| message)
     }
 
+    #[inline]
     pub(super) fn cell_mut(&mut self, place: Place) -> Option<(EntryId, &mut Message<C>)> {
         let at = self.chunk_index(place.chunk())?;
-        match &mut self.chunks[at].cells {
+        let chunk = &mut self.chunks[at];
+        let cell = chunk.cell_index(place.slot())?;
+        match &mut chunk.cells {
             Cells::Dense(cells) => {
-                let cell = cells.get_mut(usize::from(place.slot()))?;
+                let cell = &mut cells[cell];
                 Some((cell.id, cell.message.as_mut()?))
             }
             Cells::Packed(cells) => {
-                let at = cells.binary_search_by_key(&place.slot(), |cell| cell.0).ok()?;
-                let cell = &mut cells[at];
+                let cell = &mut cells[cell];
                 Some((cell.1, &mut cell.2))
             }
         }
     }
 
     pub(super) fn remove(&mut self, place: Place) -> Option<(EntryId, Message<C>)> {
-        let at = self.chunk_index(place.chunk())?;
-        let chunk = &mut self.chunks[at];
-        let removed = match &mut chunk.cells {
-            Cells::Dense(cells) => {
-                let cell = cells.get_mut(usize::from(place.slot()))?;
-                (cell.id, cell.message.take()?)
-            }
-            Cells::Packed(cells) => {
-                let at = cells.binary_search_by_key(&place.slot(), |cell| cell.0).ok()?;
-                let (_, id, message) = cells.remove(at);
-                (id, message)
-            }
-        };
-        chunk.live -= 1;
-        self.live -= 1;
-        if self.live == 0 {
-            self.reset();
-        } else if chunk.live < PACK_BELOW {
-            self.tidy(at);
-        }
-        Some(removed)
+        let chunk = self.chunk_index(place.chunk())?;
+        let cell = self.chunks[chunk].cell_index(place.slot())?;
+        self.take(Spot { chunk, cell })
     }
 
     /// The table is empty: keeps next to nothing.
@@ -313,50 +307,92 @@ impl<C> Table<C> {
 
     /// The place of a live message.
     pub(super) fn find(&mut self, id: EntryId) -> Option<Place> {
-        let beside = Place(self.found.0 + 1);
-        if self.dense_id(beside) == Some(id) {
-            self.found = beside;
-            return self.get(beside).map(|_| beside);
-        }
-        let place = self.look_up(id)?;
-        self.found = place;
-        Some(place)
+        self.spot(id).map(|_| self.found)
     }
 
-    fn dense_id(&self, place: Place) -> Option<EntryId> {
-        match &self.chunks[self.chunk_index(place.chunk())?].cells {
-            Cells::Dense(cells) => cells.get(usize::from(place.slot())).map(|cell| cell.id),
-            Cells::Packed(_) => None,
+    /// Where a live message is, for the calls that directly follow.
+    #[inline]
+    pub(super) fn spot(&mut self, id: EntryId) -> Option<Spot> {
+        let beside = Place(self.found.0 + 1);
+        if let Some(chunk) = self.chunk_index(beside.chunk())
+            && let Cells::Dense(cells) = &self.chunks[chunk].cells
+            && let Some(cell) = cells.get(usize::from(beside.slot()))
+            && cell.id == id
+        {
+            self.found = beside;
+            return cell.message.is_some().then_some(Spot { chunk, cell: beside.slot().into() });
         }
+        let (place, spot) = self.bisect(id)?;
+        self.found = place;
+        Some(spot)
+    }
+
+    /// The message of a spot.
+    #[inline]
+    pub(super) fn at(&self, spot: Spot) -> Option<&Message<C>> {
+        match &self.chunks[spot.chunk].cells {
+            Cells::Dense(cells) => cells[spot.cell].message.as_ref(),
+            Cells::Packed(cells) => Some(&cells[spot.cell].2),
+        }
+    }
+
+    /// Removes the message of a spot.
+    pub(super) fn take(&mut self, spot: Spot) -> Option<(EntryId, Message<C>)> {
+        let chunk = &mut self.chunks[spot.chunk];
+        let removed = match &mut chunk.cells {
+            Cells::Dense(cells) => {
+                let cell = &mut cells[spot.cell];
+                (cell.id, cell.message.take()?)
+            }
+            Cells::Packed(cells) => {
+                let (_, id, message) = cells.remove(spot.cell);
+                if cells.len() * 2 <= cells.capacity() {
+                    cells.shrink_to_fit();
+                }
+                (id, message)
+            }
+        };
+        chunk.live -= 1;
+        self.live -= 1;
+        if self.live == 0 {
+            self.reset();
+        } else if self.chunks[spot.chunk].live < PACK_BELOW {
+            self.tidy(spot.chunk);
+        }
+        Some(removed)
     }
 
     /// The id of a live message.
     pub(super) fn id_at(&self, place: Place) -> Option<EntryId> {
-        match &self.chunks[self.chunk_index(place.chunk())?].cells {
-            Cells::Dense(cells) => cells.get(usize::from(place.slot())).map(|cell| cell.id),
-            Cells::Packed(cells) => {
-                let at = cells.binary_search_by_key(&place.slot(), |cell| cell.0).ok()?;
-                Some(cells[at].1)
-            }
-        }
+        let chunk = &self.chunks[self.chunk_index(place.chunk())?];
+        let cell = chunk.cell_index(place.slot())?;
+        Some(match &chunk.cells {
+            Cells::Dense(cells) => cells[cell].id,
+            Cells::Packed(cells) => cells[cell].1,
+        })
     }
 
     /// As `find`, without remembering.
     pub(super) fn look_up(&self, id: EntryId) -> Option<Place> {
+        self.bisect(id).map(|(place, _)| place)
+    }
+
+    fn bisect(&self, id: EntryId) -> Option<(Place, Spot)> {
         let after = self.chunks.partition_point(|chunk| chunk.first_id <= id);
-        let chunk = &self.chunks[after.checked_sub(1)?];
-        let slot = match &chunk.cells {
+        let at = after.checked_sub(1)?;
+        let chunk = &self.chunks[at];
+        let (cell, slot) = match &chunk.cells {
             Cells::Dense(cells) => {
-                let at = cells.binary_search_by_key(&id, |cell| cell.id).ok()?;
-                cells[at].message.as_ref()?;
-                at as u64
+                let cell = cells.binary_search_by_key(&id, |cell| cell.id).ok()?;
+                cells[cell].message.as_ref()?;
+                (cell, cell as u64)
             }
             Cells::Packed(cells) => {
-                let at = cells.binary_search_by_key(&id, |cell| cell.1).ok()?;
-                u64::from(cells[at].0)
+                let cell = cells.binary_search_by_key(&id, |cell| cell.1).ok()?;
+                (cell, u64::from(cells[cell].0))
             }
         };
-        Some(Place(chunk.number * CHUNK_LEN + slot))
+        Some((Place(chunk.number * CHUNK_LEN + slot), Spot { chunk: at, cell }))
     }
 
     /// Live messages with this id or a later one, in order.
@@ -376,6 +412,18 @@ impl<C> Table<C> {
 }
 
 impl<C> Chunk<C> {
+    /// The index of a slot among the cells; in a dense chunk its message may be gone.
+    #[inline]
+    fn cell_index(&self, slot: u8) -> Option<usize> {
+        match &self.cells {
+            Cells::Dense(cells) => {
+                let index = usize::from(slot);
+                (index < cells.len()).then_some(index)
+            }
+            Cells::Packed(cells) => cells.binary_search_by_key(&slot, |cell| cell.0).ok(),
+        }
+    }
+
     fn iter(&self) -> impl Iterator<Item = (EntryId, &Message<C>)> {
         let (dense, packed) = match &self.cells {
             Cells::Dense(cells) => (&cells[..], &[][..]),

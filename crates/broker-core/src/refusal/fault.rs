@@ -125,6 +125,7 @@ pub enum ArgumentFault {
 
 /// How a redeclaration differs from what exists.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "the variant says what its fields are")]
 pub enum DeclareDifference {
     /// Both have it, with different values.
     #[error("received '{received}' but current is '{current}'")]
@@ -167,6 +168,7 @@ pub enum ExpirationFault {
 
 /// What is wrong with a binding.
 #[derive(Clone, Debug, PartialEq, thiserror::Error, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "the variant says what its fields are")]
 pub enum BindingFault {
     /// The destination of a local-random binding does not exist.
     #[error("Destination not found")]
@@ -204,6 +206,7 @@ pub enum BindingFault {
 
 /// What is wrong with an argument of an exchange.
 #[derive(Clone, Debug, PartialEq, thiserror::Error, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "the variant says what its fields are")]
 pub enum ExchangeArgumentFault {
     /// A delayed exchange that routes like a delayed exchange.
     #[error("Invalid argument, 'x-delayed-message' can't be used for 'x-delayed-type'")]
@@ -230,6 +233,7 @@ pub enum ExchangeArgumentFault {
 
 /// What is wrong with a policy. `Display` is the whole reason as the HTTP API shows it.
 #[derive(Clone, Debug, PartialEq, thiserror::Error, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "the variant says what its fields are")]
 pub enum PolicyFault {
     /// An `apply-to` that is none.
     #[error(
@@ -272,6 +276,7 @@ pub enum PolicyFault {
 
 /// What is wrong with the limits of a vhost or a user.
 #[derive(Clone, Debug, PartialEq, thiserror::Error, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "the variant says what its fields are")]
 pub enum LimitFault {
     /// Something else than a whole number.
     #[error("{name} should be a number, actually was {value}")]

@@ -18,6 +18,7 @@ use crate::refusal::Result;
 
 /// How a message went on from an exchange.
 #[derive(Clone, Debug, PartialEq)]
+#[allow(missing_docs, reason = "the variant says what its fields are")]
 pub enum Via {
     /// Nothing matched; the alternate exchange took over.
     AlternateExchange(ExchangeName),

@@ -2,8 +2,9 @@
 
 use amqp::Table;
 use broker_core::queue::{Consumer, ConsumerId, Pause, QueueFault, Use};
-use broker_core::refusal::Permission;
-use broker_core::{ConsumerTag, QueueName, Refusal, consume_rules};
+use broker_core::permission::Operation;
+use broker_core::arguments::ConsumerArguments;
+use broker_core::{ConsumerTag, QueueName, Refusal};
 use std::sync::Arc;
 
 use super::Channel;
@@ -60,11 +61,7 @@ impl Channel {
     /// A prefetch size is not implemented.
     // rabbitmq: global is taken as per consumer.
     pub fn qos(&mut self, prefetch_size: u32, prefetch_count: u16) -> Result<(), Refusal> {
-        if prefetch_size != 0 {
-            return Err(Refusal::PrefetchSizeNotSupported { prefetch_size });
-        }
-        self.prefetch = prefetch_count;
-        Ok(())
+        self.prefetch.set(prefetch_size, prefetch_count)
     }
 
     /// `basic.consume`. The consumer is silent until [`Channel::start_consumer`], so that the
@@ -75,16 +72,21 @@ impl Channel {
     pub async fn consume(&mut self, consume: Consume) -> Result<ConsumerTag, Refusal> {
         self.settle_down().await;
         let queue = self.named(consume.queue)?;
-        self.access.check_queue(&self.node, Permission::Read, &queue)?;
+        self.access.check(&self.node, &Operation::QueueRead { queue: queue.as_str() })?;
         let tag = match consume.consumer_tag.as_str().is_empty() {
             true => server_name::consumer_tag(),
             false => consume.consumer_tag,
         };
-        if self.consumers.contains_key(&tag) {
+        if self.consumers.get(&tag).is_some_and(|(queue, id)| queue.has_consumer(*id)) {
             return Err(Refusal::ConsumerTagInUse { tag: tag.as_str().into() });
         }
         let record = self.open_queue(&queue)?;
-        let arguments = consume_rules::check(&record, &consume.arguments)?;
+        let arguments = ConsumerArguments::parse(
+            &consume.arguments,
+            record.kind,
+            &record.name,
+            &record.vhost,
+        )?;
         let queue = self.live(&record)?;
         let id = ConsumerId(self.node.next_id());
         let mut paused = Pause::WINDOW;
@@ -95,7 +97,7 @@ impl Channel {
             id,
             holder: self.holder.id,
             tag: tag.clone(),
-            prefetch: self.prefetch,
+            prefetch: self.prefetch.count(),
             priority: arguments.priority,
             exclusive: consume.exclusive,
             no_ack: consume.no_ack,
@@ -142,7 +144,7 @@ impl Channel {
     ) -> Result<Option<GotMessage>, Refusal> {
         self.settle_down().await;
         let queue = self.named(queue)?;
-        self.access.check_queue(&self.node, Permission::Read, &queue)?;
+        self.access.check(&self.node, &Operation::QueueRead { queue: queue.as_str() })?;
         let queue = self.live(&*self.open_queue(&queue)?)?;
         queue.touch(Use::Get);
         let mut after = After::default();
@@ -157,10 +159,10 @@ impl Channel {
             loaded.blob().and_then(|blob| crate::deliver::counters(queue.kind, &delivery, &blob));
         let mut deliveries = self.holder.deliveries.lock();
         let delivery_tag = match no_ack {
-            true => deliveries.unacked.skip(),
+            true => deliveries.unacked.pass().0,
             false => {
                 deliveries.touch(queue.id);
-                deliveries.unacked.push(queue.id, delivery.entry, None)
+                deliveries.unacked.push(queue.id, delivery.entry, None).0
             }
         };
         Ok(Some(GotMessage {
@@ -183,7 +185,7 @@ fn refusal(fault: QueueFault, queue: &Arc<Queue>) -> Refusal {
         }
         QueueFault::TooManyConsumers => Refusal::TableFull {
             what: "consumers of a queue".into(),
-            limit: broker_core::queue::CONSUMERS_MAX as u64,
+            limit: broker_core::queue::CONSUMERS_PER_QUEUE_MAX as u64,
         },
         QueueFault::ConsumerExists => {
             Refusal::Broken { what: "a consumer id was given out twice".into() }

@@ -42,7 +42,7 @@ impl Channel {
         }
         let prepared = self.prepare(&publish)?;
         if self.mode == ChannelMode::Tx {
-            return self.transaction.publish(&publish, prepared);
+            return self.hold(&publish, prepared);
         }
         self.send(&publish, &prepared, None);
         Ok(())
@@ -50,8 +50,13 @@ impl Channel {
 
     /// Checks a publish and finds its route.
     fn prepare(&mut self, publish: &Publish<'_>) -> Result<Prepared, Refusal> {
-        self.access.check_write(&self.node, publish.exchange, publish.routing_key)?;
         let properties = Properties::trusted(publish.properties);
+        self.access.check_publish(
+            &self.node,
+            publish.exchange,
+            publish.routing_key,
+            properties,
+        )?;
         let scan = properties.scan();
         if let Some(claimed) = scan.user_id {
             self.access.check_user_id(&self.node, claimed)?;

@@ -1,8 +1,7 @@
 //! Acknowledging: ack, nack, reject, recover.
 
 use broker_core::Refusal;
-use broker_core::channel::{ChannelMode, Unsettled};
-use broker_core::metadata::QueueId;
+use broker_core::channel::ChannelMode;
 use broker_core::queue::{DiscardCause, ReturnCause, Settlement};
 use smallvec::SmallVec;
 
@@ -50,32 +49,26 @@ impl Channel {
         if !requeue {
             return Err(Refusal::RecoverWithoutRequeue);
         }
-        self.unsettled.clear();
-        self.holder.deliveries.lock().unacked.take_all(&mut self.unsettled);
+        self.resolved.clear();
+        self.holder.deliveries.lock().unacked.take_all(&mut self.resolved);
         self.gather(Settlement::Requeue(ReturnCause::Recover));
         self.flush_settles();
         Ok(())
     }
 
     fn settle(&mut self, tag: u64, multiple: bool, how: Settlement) -> Result<(), Refusal> {
-        self.unsettled.clear();
-        self.holder.take(tag, multiple, &mut self.unsettled)?;
+        self.resolved.clear();
+        self.holder.take(tag, multiple, &mut self.resolved)?;
         if self.mode == ChannelMode::Tx {
-            self.transaction.settle(&mut self.unsettled, how);
-            return Ok(());
+            return self.transaction.settle(how, &mut self.resolved);
         }
         self.gather(how);
         Ok(())
     }
 
     fn gather(&mut self, how: Settlement) {
-        let settles = self.unsettled.drain(..).map(|unsettled| (unsettled.queue, unsettled.entry, how));
-        self.settles.extend(settles);
-    }
-
-    /// Settles what a transaction held back.
-    pub(super) fn gather_committed(&mut self, unsettled: &Unsettled<QueueId>, how: Settlement) {
-        self.settles.push((unsettled.queue, unsettled.entry, how));
+        let items = self.resolved.items().iter();
+        self.settles.extend(items.map(|unsettled| (unsettled.queue, unsettled.entry, how)));
     }
 
     /// Tells the queues, in order; a run for one queue and of one kind goes under one lock.

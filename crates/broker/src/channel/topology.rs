@@ -6,7 +6,7 @@ use broker_core::metadata::{
     QueueRecord,
 };
 use broker_core::queue::Use;
-use broker_core::refusal::Permission;
+use broker_core::permission::Operation;
 use broker_core::{ExchangeName, QueueName, Refusal, VhostName};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -112,11 +112,21 @@ impl Channel {
             return Err(Refusal::DefaultExchange);
         }
         if declare.passive {
+            let exchange = declare.exchange.as_str();
+            self.access.check(&self.node, &Operation::ExchangeDeclarePassive { exchange })?;
             let metadata = self.node.metadata.read();
-            metadata.exchange(&vhost, &declare.exchange)?;
-            return Ok(());
+            return match metadata.vhost(&vhost)?.exchange(declare.exchange.as_str()) {
+                Some(_) => Ok(()),
+                None => Err(Refusal::ExchangeNotFound { exchange: declare.exchange, vhost: vhost.clone() }),
+            };
         }
-        self.access.check_declare_exchange(&self.node, &declare.exchange, &declare.arguments)?;
+        self.access.check(
+            &self.node,
+            &Operation::ExchangeDeclare {
+                exchange: declare.exchange.as_str(),
+                arguments: &declare.arguments,
+            },
+        )?;
         self.change(MetadataChange::DeclareExchange {
             vhost,
             exchange: declare.exchange,
@@ -143,7 +153,8 @@ impl Channel {
         if exchange.as_str().is_empty() {
             return Err(Refusal::DefaultExchange);
         }
-        self.access.check_exchange(&self.node, Permission::Configure, &exchange)?;
+        let operation = Operation::ExchangeDelete { exchange: exchange.as_str() };
+        self.access.check(&self.node, &operation)?;
         let vhost = self.vhost();
         self.change(MetadataChange::DeleteExchange { vhost, exchange, if_unused }).await?;
         Ok(())
@@ -189,13 +200,22 @@ impl Channel {
         Ok(())
     }
 
-    fn check_exchange_binding(&mut self, bind: &BindExchange) -> Result<(), Refusal> {
+    fn check_exchange_binding(&self, bind: &BindExchange) -> Result<(), Refusal> {
         if bind.source.as_str().is_empty() || bind.destination.as_str().is_empty() {
             return Err(Refusal::DefaultExchange);
         }
-        self.access.check_exchange(&self.node, Permission::Write, &bind.destination)?;
-        self.access.check_exchange(&self.node, Permission::Read, &bind.source)?;
-        self.access.check_topic(&self.node, Permission::Read, &bind.source, &bind.binding_key)
+        let destination = Destination::Exchange(bind.destination.clone());
+        self.check_binding(bind.source.as_str(), &destination, &bind.binding_key)
+    }
+
+    fn check_binding(
+        &self,
+        source: &str,
+        destination: &Destination,
+        key: &str,
+    ) -> Result<(), Refusal> {
+        self.access.check(&self.node, &Operation::Bind { source, destination })?;
+        self.access.check_binding_key(&self.node, source, key)
     }
 
     /// `queue.declare`.
@@ -206,12 +226,17 @@ impl Channel {
         self.settle_down().await;
         if declare.passive {
             let queue = self.named(declare.queue)?;
+            let operation = Operation::QueueDeclarePassive { queue: queue.as_str() };
+            self.access.check(&self.node, &operation)?;
             let record = self.open_queue(&queue)?;
             return self.declared(&record);
         }
         let server_named = declare.queue.as_str().is_empty();
         let queue = if server_named { server_name::queue() } else { declare.queue };
-        self.access.check_declare_queue(&self.node, &queue, &declare.arguments)?;
+        self.access.check(
+            &self.node,
+            &Operation::QueueDeclare { queue: queue.as_str(), arguments: &declare.arguments },
+        )?;
         let declaration = QueueDeclaration {
             vhost: self.vhost(),
             queue,
@@ -260,7 +285,9 @@ impl Channel {
     pub(super) fn open_queue(&self, queue: &QueueName) -> Result<Arc<QueueRecord>, Refusal> {
         let vhost = self.vhost();
         let metadata = self.node.metadata.read();
-        let record = metadata.queue(&vhost, queue)?;
+        let Some(record) = metadata.vhost(&vhost)?.queue(queue.as_str()) else {
+            return Err(Refusal::QueueNotFound { queue: queue.clone(), vhost: vhost.clone() });
+        };
         if !record.is_open_to(self.connection()) {
             return Err(Refusal::ResourceLocked { queue: queue.clone(), vhost });
         }
@@ -314,7 +341,7 @@ impl Channel {
         Ok(())
     }
 
-    fn checked_binding(&mut self, mut bind: BindQueue) -> Result<BindQueue, Refusal> {
+    fn checked_binding(&self, mut bind: BindQueue) -> Result<BindQueue, Refusal> {
         // amqp: queue.bind; an empty queue name and an empty key mean the queue's own name.
         if bind.queue.as_str().is_empty() && bind.binding_key.is_empty() {
             bind.binding_key = self.named(bind.queue.clone())?.to_string();
@@ -323,9 +350,8 @@ impl Channel {
         if bind.exchange.as_str().is_empty() {
             return Err(Refusal::DefaultExchange);
         }
-        self.access.check_queue(&self.node, Permission::Write, &bind.queue)?;
-        self.access.check_exchange(&self.node, Permission::Read, &bind.exchange)?;
-        self.access.check_topic(&self.node, Permission::Read, &bind.exchange, &bind.binding_key)?;
+        let destination = Destination::Queue(bind.queue.clone());
+        self.check_binding(bind.exchange.as_str(), &destination, &bind.binding_key)?;
         Ok(bind)
     }
 
@@ -336,7 +362,7 @@ impl Channel {
     pub async fn purge_queue(&mut self, queue: QueueName) -> Result<u32, Refusal> {
         self.settle_down().await;
         let queue = self.named(queue)?;
-        self.access.check_queue(&self.node, Permission::Read, &queue)?;
+        self.access.check(&self.node, &Operation::QueueRead { queue: queue.as_str() })?;
         let queue = self.live(&*self.open_queue(&queue)?)?;
         let mut after = After::default();
         let purged = queue.purge(&self.node, &mut after);
@@ -356,7 +382,7 @@ impl Channel {
     ) -> Result<u32, Refusal> {
         self.settle_down().await;
         let queue = self.named(queue)?;
-        self.access.check_queue(&self.node, Permission::Configure, &queue)?;
+        self.access.check(&self.node, &Operation::QueueDelete { queue: queue.as_str() })?;
         let record = match self.open_queue(&queue) {
             Ok(record) => Some(record),
             // rabbitmq: deleting what does not exist is no error.

@@ -38,8 +38,8 @@ pub(crate) struct Connection {
     pub(crate) server: ServerIdentity,
     heartbeat_seconds: u64,
     channel_max: u16,
+    pub(crate) frame_bytes_max: usize,
     heard_ns: u64,
-    spoke_ns: u64,
 }
 
 /// Received bytes, of which whole frames are cut.
@@ -88,7 +88,6 @@ impl Input {
 
 impl Connection {
     pub(super) fn unopened(link: Link) -> Self {
-        let now_ns = now_ns();
         Self {
             link,
             input: Input::new(FRAME_BYTES_BEFORE_TUNING),
@@ -99,8 +98,8 @@ impl Connection {
             server: ServerIdentity::default(),
             heartbeat_seconds: 0,
             channel_max: 0,
-            heard_ns: now_ns,
-            spoke_ns: now_ns,
+            frame_bytes_max: FRAME_BYTES_BEFORE_TUNING as usize,
+            heard_ns: now_ns(),
         }
     }
 
@@ -108,6 +107,7 @@ impl Connection {
         self.encoder = FrameEncoder::new(tuned.frame_bytes_max);
         self.heartbeat_seconds = u64::from(tuned.heartbeat_seconds);
         self.channel_max = tuned.channel_max;
+        self.frame_bytes_max = tuned.frame_bytes_max as usize;
     }
 
     /// How many channels the broker allows on a connection.
@@ -160,6 +160,7 @@ impl Connection {
         }
         if self.flush_due && self.link.poll_flush(cx)?.is_ready() {
             self.flush_due = false;
+            wrote = true;
         }
         Ok(wrote)
     }
@@ -193,26 +194,23 @@ impl Connection {
         fault
     }
 
-    /// Keeps the heartbeat: to be called at least twice per heartbeat interval.
+    /// Keeps the heartbeat, to be called every [`Connection::beat_every`].
     pub(crate) fn beat(&mut self) -> Result<(), ClientFault> {
         if self.heartbeat_seconds == 0 {
             return Ok(());
         }
-        let now_ns = now_ns();
         let silence_ns_max = 2 * self.heartbeat_seconds * NS_PER_SECOND;
-        if now_ns.saturating_sub(self.heard_ns) > silence_ns_max {
+        if now_ns().saturating_sub(self.heard_ns) > silence_ns_max {
             let seconds = 2 * self.heartbeat_seconds;
             return Err(ClientFault::Silent { seconds });
         }
-        let pause_ns_max = self.heartbeat_seconds * NS_PER_SECOND / 2;
-        if self.out.is_empty() && now_ns.saturating_sub(self.spoke_ns) >= pause_ns_max / 2 {
+        if self.out.is_empty() {
             self.out.extend_from_slice(&HEARTBEAT_FRAME);
-            self.spoke_ns = now_ns;
         }
         Ok(())
     }
 
-    /// How often to call [`Connection::beat`]; none without heartbeats.
+    /// A quarter of the heartbeat interval; none without heartbeats.
     pub(crate) fn beat_every(&self) -> Option<Duration> {
         (self.heartbeat_seconds > 0).then(|| Duration::from_millis(self.heartbeat_seconds * 250))
     }

@@ -401,12 +401,12 @@ fn values_that_the_broker_cannot_run_with_are_refused_where_they_were_set() {
     check(
         "storage:\n  journal_cap: 64MiB\n",
         "broker.yaml:2:16: `storage.journal_cap` is 64MiB; it must hold at least 2 journal files \
-         of storage.journal_file_size (64MiB)",
+         of storage.journal_file_size (64MiB), and be at most 1TiB",
     );
     check(
         "auth:\n  mechanisms: [PLAIN, EXTERNAL]\n",
         "broker.yaml:2:15: `auth.mechanisms` is [\"PLAIN\", \"EXTERNAL\"]; \
-         choose among PLAIN, AMQPLAIN, ANONYMOUS",
+         choose among ANONYMOUS, AMQPLAIN, PLAIN",
     );
     check(
         "log:\n  level: loud\n",

@@ -77,9 +77,15 @@ fn check_file_header(file: &dyn DiskFile, path: &Path) -> Result<()> {
     if !summed.starts_with(&MAGIC) || crc.get_u32_le() != crc32c::crc32c(summed) {
         return Err(damaged);
     }
-    let found = summed.get(8..10).map_or(0, |mut format| format.get_u16_le());
+    let found = summed
+        .get(8..10)
+        .map_or(0, |mut format| format.get_u16_le());
     if found > FORMAT {
-        return Err(StorageError::NewerFormat { path: path.to_path_buf(), found, known: FORMAT });
+        return Err(StorageError::NewerFormat {
+            path: path.to_path_buf(),
+            found,
+            known: FORMAT,
+        });
     }
     Ok(())
 }
@@ -96,7 +102,13 @@ pub(super) struct SetWriter<'a> {
 
 impl<'a> SetWriter<'a> {
     pub(super) fn new(file: &'a dyn DiskFile, path: &'a Path, offset: u64) -> Self {
-        Self { file, path, set_start: offset, offset, body: Vec::new() }
+        Self {
+            file,
+            path,
+            set_start: offset,
+            offset,
+            body: Vec::new(),
+        }
     }
 
     pub(super) fn put(&mut self, store: StoreId, covered: u64, blob: &[u8]) -> Result<Place> {
@@ -106,7 +118,12 @@ impl<'a> SetWriter<'a> {
         self.entry(KIND_PUT, len, store.0, covered);
         self.body.extend_from_slice(blob);
         self.close_full_frame()?;
-        Ok(Place { covered, offset, len, crc: crc32c::crc32c(blob) })
+        Ok(Place {
+            covered,
+            offset,
+            len,
+            crc: crc32c::crc32c(blob),
+        })
     }
 
     pub(super) fn remove(&mut self, store: StoreId) -> Result<()> {
@@ -155,7 +172,11 @@ impl<'a> SetWriter<'a> {
         let next = end.next_multiple_of(ALIGNMENT);
         let padding = [0; ALIGNMENT as usize];
         let padding = padding.get(..(next - end) as usize).unwrap_or_default();
-        let mut parts = [IoSlice::new(&header), IoSlice::new(&self.body), IoSlice::new(padding)];
+        let mut parts = [
+            IoSlice::new(&header),
+            IoSlice::new(&self.body),
+            IoSlice::new(padding),
+        ];
         write_all_at(self.file, &mut parts, self.offset).during("write", self.path)?;
         self.offset = next;
         self.body.clear();
@@ -179,7 +200,12 @@ fn decode_frame_header(bytes: &[u8], at: u64) -> Option<FrameHeader> {
     let offset = fields.try_get_u64_le().ok()?;
     let set_start = fields.try_get_u64_le().ok()?;
     let ours = mark == FRAME_MARK && offset == at && set_start <= at && flags <= FLAG_LAST;
-    ours.then_some(FrameHeader { crc, len, last: flags == FLAG_LAST, set_start })
+    ours.then_some(FrameHeader {
+        crc,
+        len,
+        last: flags == FLAG_LAST,
+        set_start,
+    })
 }
 
 /// Reads a checkpoint file: the entries of complete sets, in order.
@@ -221,12 +247,16 @@ impl<'a> SetReader<'a> {
 
     fn frame(&self, offset: u64) -> Result<Option<(FrameHeader, Bytes)>> {
         let header = self.bytes(offset, FRAME_HEADER_BYTES as u64)?;
-        let Some(fields) = header.as_deref().and_then(|bytes| decode_frame_header(bytes, offset))
+        let Some(fields) = header
+            .as_deref()
+            .and_then(|bytes| decode_frame_header(bytes, offset))
         else {
             return Ok(None);
         };
         let body = self.bytes(offset + FRAME_HEADER_BYTES as u64, u64::from(fields.len))?;
-        let (Some(header), Some(body)) = (header, body) else { return Ok(None) };
+        let (Some(header), Some(body)) = (header, body) else {
+            return Ok(None);
+        };
         let summed = header.get(4..).unwrap_or_default();
         let valid = crc32c::crc32c_append(crc32c::crc32c(summed), &body) == fields.crc;
         Ok(valid.then(|| (fields, body.into())))
@@ -239,7 +269,10 @@ impl<'a> SetReader<'a> {
             let window = self.bytes(at, FRAME_BYTES.min((self.len - at) as usize) as u64)?;
             let window = window.unwrap_or_default();
             let mut tried = 0;
-            for bytes in window.windows(FRAME_HEADER_BYTES).step_by(ALIGNMENT as usize) {
+            for bytes in window
+                .windows(FRAME_HEADER_BYTES)
+                .step_by(ALIGNMENT as usize)
+            {
                 let header = decode_frame_header(bytes, at);
                 if header.is_some_and(|header| header.set_start > offset)
                     && self.frame(at)?.is_some()
@@ -266,7 +299,11 @@ impl<'a> SetReader<'a> {
     }
 
     fn damage(&self, offset: u64, what: &'static str) -> StorageError {
-        StorageError::Corrupt { path: self.path.to_path_buf(), offset, what }
+        StorageError::Corrupt {
+            path: self.path.to_path_buf(),
+            offset,
+            what,
+        }
     }
 }
 
@@ -275,7 +312,9 @@ fn parse_entries(body: &[u8], body_offset: u64, out: &mut Vec<Entry>) -> bool {
     let mut rest = body;
     while !rest.is_empty() {
         let at = body_offset + (body.len() - rest.len()) as u64;
-        let Some(entry) = parse_entry(&mut rest, at) else { return false };
+        let Some(entry) = parse_entry(&mut rest, at) else {
+            return false;
+        };
         out.push(entry);
     }
     true
@@ -293,7 +332,15 @@ fn parse_entry(rest: &mut &[u8], at: u64) -> Option<Entry> {
     match kind {
         KIND_PUT => {
             let offset = at + ENTRY_HEADER_BYTES;
-            Some(Entry::Put(StoreId(id), Place { covered: number, offset, len, crc }))
+            Some(Entry::Put(
+                StoreId(id),
+                Place {
+                    covered: number,
+                    offset,
+                    len,
+                    crc,
+                },
+            ))
         }
         KIND_REMOVE => Some(Entry::Remove(StoreId(id))),
         KIND_STREAM => Some(Entry::Stream(StreamId(u32::try_from(id).ok()?), number)),

@@ -50,7 +50,9 @@ impl Batch {
         }
         let padded = record::record_bytes(u64::from(header.len));
         let unpadded = record::RECORD_HEADER_BYTES + u64::from(header.len);
-        let padding = PADDING.get(..(padded - unpadded) as usize).unwrap_or_default();
+        let padding = PADDING
+            .get(..(padded - unpadded) as usize)
+            .unwrap_or_default();
         self.scratch.extend_from_slice(padding);
         self.bytes += padded;
     }
@@ -60,7 +62,8 @@ impl Batch {
             self.scratch.extend_from_slice(&part);
             return;
         }
-        self.parts.push(Part::Scratch(self.scratch_placed..self.scratch.len()));
+        self.parts
+            .push(Part::Scratch(self.scratch_placed..self.scratch.len()));
         self.scratch_placed = self.scratch.len();
         self.parts.push(Part::Payload(self.payloads.len()));
         self.payloads.push(part);

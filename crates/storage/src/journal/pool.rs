@@ -90,7 +90,11 @@ fn free_path(dir: &Path, id: FileId) -> PathBuf {
 /// The generation and whether it is in use, for a file name of ours.
 pub(crate) fn parse_name(name: &str) -> Option<(FileId, bool)> {
     let (id, kind) = name.split_once('.')?;
-    let id = FileId(u64::from_str_radix(id, 16).ok().filter(|_| id.len() == 16)?);
+    let id = FileId(
+        u64::from_str_radix(id, 16)
+            .ok()
+            .filter(|_| id.len() == 16)?,
+    );
     match kind {
         IN_USE => Some((id, true)),
         FREE => Some((id, false)),
@@ -134,7 +138,9 @@ impl Pool {
     /// A file for records of at least `record_bytes` in all. Waits until the cap allows one more;
     /// `None` when the pool is stopped before that.
     pub(crate) fn take(&self, record_bytes: u64) -> Result<Option<FreshFile>> {
-        let capacity = self.file_bytes.max(record::FILE_HEADER_BYTES + record_bytes);
+        let capacity = self
+            .file_bytes
+            .max(record::FILE_HEADER_BYTES + record_bytes);
         let mut files = self.files.lock();
         // A record larger than all files together goes when it is alone, so that it goes at all.
         while files.used_bytes + capacity > self.bytes_max && files.used_bytes > 0 {
@@ -150,7 +156,9 @@ impl Pool {
         files.used_bytes += capacity;
         let recycled = files.free.pop();
         while files.free_bytes() + files.used_bytes > self.bytes_max {
-            let Some(surplus) = files.free.pop() else { break };
+            let Some(surplus) = files.free.pop() else {
+                break;
+            };
             self.remove(surplus)?;
         }
         drop(files);
@@ -167,11 +175,18 @@ impl Pool {
             }
             None => (self.disk.create(&path).during("create", &path)?, 0),
         };
+        // Before the first byte: a recycled file whose old name came back must still hold its old
+        // records. And no record may be reported durable in a file whose name is not.
+        self.disk.sync_dir(&self.dir).during("sync", &self.dir)?;
         let header = record::encode_file_header(id, capacity);
         write_all_at(&*file, &mut [std::io::IoSlice::new(&header)], 0).during("write", &path)?;
-        // The name must be durable before anything in the file is reported to be.
-        self.disk.sync_dir(&self.dir).during("sync", &self.dir)?;
-        Ok(FreshFile { id, path, file, capacity, zeroed })
+        Ok(FreshFile {
+            id,
+            path,
+            file,
+            capacity,
+            zeroed,
+        })
     }
 
     /// The file is full and durable: the background thread may flush it.
@@ -188,14 +203,26 @@ impl Pool {
     /// The oldest sealed file holds nothing of value any more.
     pub(crate) fn release_oldest(&self) -> Result<()> {
         let mut files = self.files.lock();
-        let Some(sealed) = files.sealed.pop_front() else { return Ok(()) };
+        let Some(sealed) = files.sealed.pop_front() else {
+            return Ok(());
+        };
         let from = used_path(&self.dir, sealed.id);
         let to = free_path(&self.dir, sealed.id);
         // Not synced: if the old name comes back, its records are found covered by the checkpoints.
         self.disk.rename(&from, &to).during("rename", &from)?;
         files.used_bytes -= sealed.capacity;
-        let bytes = self.disk.open(&to).and_then(|file| file.len()).during("open", &to)?;
-        self.keep_or_remove(&mut files, FreeFile { id: sealed.id, bytes })?;
+        let bytes = self
+            .disk
+            .open(&to)
+            .and_then(|file| file.len())
+            .during("open", &to)?;
+        self.keep_or_remove(
+            &mut files,
+            FreeFile {
+                id: sealed.id,
+                bytes,
+            },
+        )?;
         self.room.notify_all();
         Ok(())
     }
@@ -242,13 +269,19 @@ pub(crate) fn free_empty(disk: &dyn Disk, dir: &Path, id: FileId) -> Result<Free
     let from = used_path(dir, id);
     let to = free_path(dir, id);
     disk.rename(&from, &to).during("rename", &from)?;
-    let bytes = disk.open(&to).and_then(|file| file.len()).during("open", &to)?;
+    let bytes = disk
+        .open(&to)
+        .and_then(|file| file.len())
+        .during("open", &to)?;
     Ok(FreeFile { id, bytes })
 }
 
 /// Length of a free file found at start.
 pub(crate) fn found_free(disk: &dyn Disk, dir: &Path, id: FileId) -> Result<FreeFile> {
     let path = free_path(dir, id);
-    let bytes = disk.open(&path).and_then(|file| file.len()).during("open", &path)?;
+    let bytes = disk
+        .open(&path)
+        .and_then(|file| file.len())
+        .during("open", &path)?;
     Ok(FreeFile { id, bytes })
 }

@@ -81,24 +81,20 @@ fn parse_file_header(bytes: &[u8]) -> Option<FileHeader> {
 }
 
 pub(crate) fn encode_record_header(out: &mut Vec<u8>, file: FileId, header: &RecordHeader) {
-    let mut bytes = [0; RECORD_HEADER_BYTES as usize];
+    let start = out.len();
     let kind = if header.end { KIND_END } else { KIND_RECORD };
-    let (crc, rest) = bytes.split_at_mut(4);
-    let mut fields = rest;
-    let mut put = |value: &[u8]| {
-        let (field, after) = std::mem::take(&mut fields).split_at_mut(value.len());
-        field.copy_from_slice(value);
-        fields = after;
-    };
-    put(&header.payload_crc.to_le_bytes());
-    put(&header.len.to_le_bytes());
-    put(&[RECORD_VERSION, kind, 0, 0]);
-    put(&file.0.to_le_bytes());
-    put(&header.index.to_le_bytes());
-    put(&header.stream.0.to_le_bytes());
-    put(&header.synced.to_le_bytes());
-    crc.copy_from_slice(&crc32c::crc32c(bytes.get(4..).unwrap_or_default()).to_le_bytes());
-    out.extend_from_slice(&bytes);
+    out.extend_from_slice(&[0; 4]);
+    out.extend_from_slice(&header.payload_crc.to_le_bytes());
+    out.extend_from_slice(&header.len.to_le_bytes());
+    out.extend_from_slice(&[RECORD_VERSION, kind, 0, 0]);
+    out.extend_from_slice(&file.0.to_le_bytes());
+    out.extend_from_slice(&header.index.to_le_bytes());
+    out.extend_from_slice(&header.stream.0.to_le_bytes());
+    out.extend_from_slice(&header.synced.to_le_bytes());
+    let crc = crc32c::crc32c(out.get(start + 4..).unwrap_or_default());
+    if let Some(field) = out.get_mut(start..start + 4) {
+        field.copy_from_slice(&crc.to_le_bytes());
+    }
 }
 
 /// The header, if these bytes are one of this file's generation.
@@ -129,7 +125,14 @@ pub(crate) fn decode_record_header(bytes: &[u8], file: FileId) -> Option<RecordH
         KIND_END => true,
         _ => return None,
     };
-    Some(RecordHeader { stream, index, len, payload_crc, synced, end })
+    Some(RecordHeader {
+        stream,
+        index,
+        len,
+        payload_crc,
+        synced,
+        end,
+    })
 }
 
 /// Bytes that a record takes in its file.
@@ -152,7 +155,13 @@ mod tests {
 
     #[test]
     fn a_record_header_comes_back_as_it_went() {
-        for header in [HEADER, RecordHeader { end: true, ..HEADER }] {
+        for header in [
+            HEADER,
+            RecordHeader {
+                end: true,
+                ..HEADER
+            },
+        ] {
             let mut bytes = Vec::new();
             encode_record_header(&mut bytes, FileId(9), &header);
             assert_eq!(bytes.len() as u64, RECORD_HEADER_BYTES);

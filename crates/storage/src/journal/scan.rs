@@ -56,8 +56,18 @@ impl<'a> Scanner<'a> {
         age: Age,
     ) -> Result<Self> {
         let len = file.len().during("measure", path)?;
-        let window = Window { file, len, start: 0, bytes: Vec::new() };
-        Ok(Self { window, path, id, age })
+        let window = Window {
+            file,
+            len,
+            start: 0,
+            bytes: Vec::new(),
+        };
+        Ok(Self {
+            window,
+            path,
+            id,
+            age,
+        })
     }
 
     /// Visits every record; `None` when the file holds nothing and its header was never made durable.
@@ -65,7 +75,9 @@ impl<'a> Scanner<'a> {
         mut self,
         mut visit: impl FnMut(ReplayedRecord) -> std::result::Result<(), E>,
     ) -> std::result::Result<Option<Scan>, E> {
-        let Some(capacity) = self.capacity()? else { return Ok(None) };
+        let Some(capacity) = self.capacity()? else {
+            return Ok(None);
+        };
         let mut scan = Scan {
             end: record::FILE_HEADER_BYTES,
             capacity,
@@ -95,8 +107,17 @@ impl<'a> Scanner<'a> {
 
     fn record(&self, start: u64, header: &RecordHeader, payload: Bytes) -> ReplayedRecord {
         let offset = u32::try_from(start + record::RECORD_HEADER_BYTES).unwrap_or(u32::MAX);
-        let at = Position { file: self.id, offset, len: header.len };
-        ReplayedRecord { at, stream: header.stream, index: header.index, payload }
+        let at = Position {
+            file: self.id,
+            offset,
+            len: header.len,
+        };
+        ReplayedRecord {
+            at,
+            stream: header.stream,
+            index: header.index,
+            payload,
+        }
     }
 
     fn capacity(&mut self) -> Result<Option<u64>> {
@@ -143,7 +164,11 @@ impl<'a> Scanner<'a> {
         if self.age == Age::Newest && !self.vouched(offset)? {
             return Ok(());
         }
-        Err(StorageError::Corrupt { path: self.path.to_path_buf(), offset, what })
+        Err(StorageError::Corrupt {
+            path: self.path.to_path_buf(),
+            offset,
+            what,
+        })
     }
 
     /// Whether a later record of this generation says that the file was durable beyond `offset`.
@@ -153,7 +178,9 @@ impl<'a> Scanner<'a> {
         let mut start = offset + record::ALIGNMENT;
         loop {
             let window = self.window.from(start).during("read", self.path)?;
-            let headers = window.windows(record::RECORD_HEADER_BYTES as usize).step_by(step);
+            let headers = window
+                .windows(record::RECORD_HEADER_BYTES as usize)
+                .step_by(step);
             let mut tried = 0;
             for bytes in headers {
                 let header = record::decode_record_header(bytes, id);

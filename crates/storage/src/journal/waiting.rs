@@ -32,7 +32,9 @@ pub(super) struct PendingRecord {
 impl<T> Pending<T> {
     /// Bytes it takes in a file; `None` for a marker, which takes no file at all.
     pub(super) fn file_bytes(&self) -> Option<u64> {
-        self.record.as_ref().map(|record| record::record_bytes(record.bytes))
+        self.record
+            .as_ref()
+            .map(|record| record::record_bytes(record.bytes))
     }
 }
 
@@ -115,7 +117,10 @@ impl<T> Waiting<T> {
     }
 
     fn poison_error(&self) -> AppendError {
-        self.poison.get().cloned().map_or(AppendError::Closed, AppendError::Poisoned)
+        self.poison
+            .get()
+            .cloned()
+            .map_or(AppendError::Closed, AppendError::Poisoned)
     }
 
     /// Moves all that waits behind what `queue` still holds; sleeps while there is nothing to do.
@@ -204,6 +209,11 @@ impl<T> Waiting<T> {
     }
 
     pub(super) fn last_indexes(&self) -> Vec<(StreamId, u64)> {
-        self.state.lock().last.iter().map(|(stream, index)| (*stream, *index)).collect()
+        self.state
+            .lock()
+            .last
+            .iter()
+            .map(|(stream, index)| (*stream, *index))
+            .collect()
     }
 }

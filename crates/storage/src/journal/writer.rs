@@ -40,8 +40,10 @@ pub(super) struct Writer<T> {
 /// The file that is being written.
 struct Active {
     fresh: FreshFile,
-    /// Where the next record begins; everything before it is durable between two turns.
+    /// Where the next record begins.
     end: u64,
+    /// Everything before this is durable. Nothing is in a fresh file, not even its header.
+    synced: u64,
     last: HashMap<StreamId, u64>,
 }
 
@@ -77,7 +79,9 @@ impl<T: Send + 'static> Writer<T> {
 
     /// One write, one sync, one report; then a next file if there is a record that needs it.
     fn turn(&mut self) -> Result<()> {
-        while let Some(pending) = self.queue.pop_front_if(|next| fits(&self.active, &self.batch, next))
+        while let Some(pending) = self
+            .queue
+            .pop_front_if(|next| fits(&self.active, &self.batch, next))
         {
             self.place(pending);
         }
@@ -91,9 +95,19 @@ impl<T: Send + 'static> Writer<T> {
     }
 
     fn place(&mut self, pending: Pending<T>) {
-        let Pending { tag, stream, index, record } = pending;
+        let Pending {
+            tag,
+            stream,
+            index,
+            record,
+        } = pending;
         let at = record.and_then(|record| self.place_record(stream, index, record));
-        self.done.push(Flushed { tag, stream, index, at });
+        self.done.push(Flushed {
+            tag,
+            stream,
+            index,
+            at,
+        });
     }
 
     fn place_record(
@@ -108,15 +122,28 @@ impl<T: Send + 'static> Writer<T> {
         let offset = active.end + self.batch.bytes() + record::RECORD_HEADER_BYTES;
         let len = offset_u32(record.bytes);
         let payload_crc = record.crc;
-        let synced = offset_u32(active.end);
-        let header = RecordHeader { stream, index, len, payload_crc, synced, end: false };
+        let synced = offset_u32(active.synced);
+        let header = RecordHeader {
+            stream,
+            index,
+            len,
+            payload_crc,
+            synced,
+            end: false,
+        };
         self.batch.push(active.fresh.id, &header, record.payload);
-        Some(Position { file: active.fresh.id, offset: offset_u32(offset), len })
+        Some(Position {
+            file: active.fresh.id,
+            offset: offset_u32(offset),
+            len,
+        })
     }
 
     fn write(&mut self) -> Result<()> {
         let bytes = self.batch.bytes();
-        let Some(active) = self.active.as_mut().filter(|_| bytes > 0) else { return Ok(()) };
+        let Some(active) = self.active.as_mut().filter(|_| bytes > 0) else {
+            return Ok(());
+        };
         let end = active.end + bytes;
         let grown = active.grown_to(end);
         let mut slices = self.batch.slices();
@@ -131,13 +158,15 @@ impl<T: Send + 'static> Writer<T> {
         fresh.file.sync().during("sync", &fresh.path)?;
         fresh.zeroed = grown;
         active.end = end;
+        active.synced = end;
         Ok(())
     }
 
     fn report(&mut self) {
         if self.batch.bytes() > 0 {
             let records = self.done.iter().filter_map(|flushed| flushed.at);
-            let (count, bytes) = records.fold((0, 0), |(n, bytes), at| (n + 1, bytes + u64::from(at.len)));
+            let (count, bytes) =
+                records.fold((0, 0), |(n, bytes), at| (n + 1, bytes + u64::from(at.len)));
             self.waiting.synced(count, bytes);
             self.batch.clear();
         }
@@ -149,10 +178,16 @@ impl<T: Send + 'static> Writer<T> {
 
     /// Ends the file that is being written, if any, and hands it on.
     fn seal(&mut self) -> Result<()> {
-        let Some(active) = self.active.take() else { return Ok(()) };
+        let Some(active) = self.active.take() else {
+            return Ok(());
+        };
         active.write_end()?;
         let last = active.last.into_iter().collect();
-        self.pool.seal(SealedFile { id: active.fresh.id, capacity: active.fresh.capacity, last });
+        self.pool.seal(SealedFile {
+            id: active.fresh.id,
+            capacity: active.fresh.capacity,
+            last,
+        });
         Ok(())
     }
 
@@ -160,7 +195,12 @@ impl<T: Send + 'static> Writer<T> {
         // Stopped while it waited for room: nothing that is queued was promised to anybody.
         let stopped = StorageError::WrongState("shut down while its journal was full");
         let fresh = self.pool.take(record_bytes)?.ok_or(stopped)?;
-        self.active = Some(Active { fresh, end: record::FILE_HEADER_BYTES, last: HashMap::new() });
+        self.active = Some(Active {
+            fresh,
+            end: record::FILE_HEADER_BYTES,
+            synced: 0,
+            last: HashMap::new(),
+        });
         Ok(())
     }
 }
@@ -171,17 +211,27 @@ impl Active {
         if end <= self.fresh.zeroed {
             return self.fresh.zeroed;
         }
-        end.next_multiple_of(GROWTH_BYTES).min(self.fresh.capacity).max(end)
+        end.next_multiple_of(GROWTH_BYTES)
+            .min(self.fresh.capacity)
+            .max(end)
     }
 
     fn write_end(&self) -> Result<()> {
-        let FreshFile { id, path, file, capacity, .. } = &self.fresh;
+        let FreshFile {
+            id,
+            path,
+            file,
+            capacity,
+            ..
+        } = &self.fresh;
         write_end(&**file, path, *id, *capacity, self.end)
     }
 }
 
 fn fits<T>(active: &Option<Active>, batch: &Batch, next: &Pending<T>) -> bool {
-    let Some(bytes) = next.file_bytes() else { return true };
+    let Some(bytes) = next.file_bytes() else {
+        return true;
+    };
     active
         .as_ref()
         .is_some_and(|active| active.end + batch.bytes() + bytes <= active.fresh.capacity)

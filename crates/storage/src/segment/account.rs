@@ -49,7 +49,10 @@ impl Account {
 
     /// The item is dead; answers whether it was the last one of its segment.
     pub(super) fn released(&mut self, segment: u32, item_bytes: u64) -> bool {
-        let Some(census) = self.segments.get_mut(&segment).filter(|census| census.live_items > 0)
+        let Some(census) = self
+            .segments
+            .get_mut(&segment)
+            .filter(|census| census.live_items > 0)
         else {
             tracing::error!(segment, "an item was released that was not live");
             return false;

@@ -74,7 +74,9 @@ pub(super) fn decode_file_header(bytes: &[u8]) -> FileHeader {
 }
 
 fn parse_file_header(bytes: &[u8]) -> Option<FileHeader> {
-    let (summed, mut crc) = bytes.get(..FILE_HEADER_BYTES as usize)?.split_at_checked(28)?;
+    let (summed, mut crc) = bytes
+        .get(..FILE_HEADER_BYTES as usize)?
+        .split_at_checked(28)?;
     if !summed.starts_with(&MAGIC) || crc.try_get_u32_le().ok()? != crc32c::crc32c(summed) {
         return None;
     }
@@ -125,7 +127,13 @@ pub(super) fn decode_item_header(bytes: &[u8]) -> Option<ItemHeader> {
     let id = fields.try_get_u64_le().ok()?;
     let attributes = fields.try_get_u64_le().ok()?;
     let synced = fields.try_get_u32_le().ok()?;
-    Some(ItemHeader { crc, len, id, attributes, synced })
+    Some(ItemHeader {
+        crc,
+        len,
+        id,
+        attributes,
+        synced,
+    })
 }
 
 /// Range of the item itself within its frame (header first), if the frame is whole and undamaged.
@@ -155,7 +163,11 @@ pub(super) fn encode_footer(entries: &[Entry], entries_offset: u64) -> Vec<u8> {
     let item_bytes: u64 = entries.iter().map(|entry| u64::from(entry.len)).sum();
     let start = out.len();
     out.extend_from_slice(&TRAILER_MAGIC);
-    out.extend_from_slice(&u32::try_from(entries.len()).unwrap_or(u32::MAX).to_le_bytes());
+    out.extend_from_slice(
+        &u32::try_from(entries.len())
+            .unwrap_or(u32::MAX)
+            .to_le_bytes(),
+    );
     out.extend_from_slice(&entries_crc.to_le_bytes());
     out.extend_from_slice(&item_bytes.to_le_bytes());
     out.extend_from_slice(&entries_offset.to_le_bytes());
@@ -178,7 +190,12 @@ pub(super) fn decode_trailer(bytes: &[u8], file_bytes: u64) -> Option<Trailer> {
     let entries_offset = fields.try_get_u64_le().ok()?;
     let entries_bytes = u64::from(items) * ENTRY_BYTES;
     let fits = entries_offset.checked_add(entries_bytes + TRAILER_BYTES)? == file_bytes;
-    fits.then_some(Trailer { items, item_bytes, entries_offset, entries_crc })
+    fits.then_some(Trailer {
+        items,
+        item_bytes,
+        entries_offset,
+        entries_crc,
+    })
 }
 
 pub(super) fn decode_entry(fields: &mut &[u8]) -> Option<Entry> {
@@ -186,5 +203,10 @@ pub(super) fn decode_entry(fields: &mut &[u8]) -> Option<Entry> {
     let offset = fields.try_get_u32_le().ok()?;
     let len = fields.try_get_u32_le().ok()?;
     let attributes = fields.try_get_u64_le().ok()?;
-    Some(Entry { id, offset, len, attributes })
+    Some(Entry {
+        id,
+        offset,
+        len,
+        attributes,
+    })
 }

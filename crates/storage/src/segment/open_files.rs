@@ -43,14 +43,23 @@ pub(super) fn name(key: Key) -> String {
 /// The segment with this file name, if it is one.
 pub(super) fn parse_name(name: &str) -> Option<Key> {
     let (store, segment) = name.strip_suffix(".segment")?.split_once('-')?;
-    let store = u64::from_str_radix(store, 16).ok().filter(|_| store.len() == 16)?;
-    let segment = u32::from_str_radix(segment, 16).ok().filter(|_| segment.len() == 8)?;
+    let store = u64::from_str_radix(store, 16)
+        .ok()
+        .filter(|_| store.len() == 16)?;
+    let segment = u32::from_str_radix(segment, 16)
+        .ok()
+        .filter(|_| segment.len() == 8)?;
     Some((StoreId(store), segment))
 }
 
 impl OpenFiles {
     pub(super) fn new(disk: Arc<dyn Disk>, dir: &Path, files_max: usize) -> Self {
-        Self { disk, dir: dir.to_path_buf(), files_max, files: Mutex::default() }
+        Self {
+            disk,
+            dir: dir.to_path_buf(),
+            files_max,
+            files: Mutex::default(),
+        }
     }
 
     pub(super) fn dir(&self) -> &Path {
@@ -100,12 +109,22 @@ impl Files {
 
     fn insert(&mut self, key: Key, file: &Arc<dyn DiskFile>, files_max: usize) {
         self.clock += 1;
-        self.open.insert(key, Open { file: Arc::clone(file), used: self.clock });
+        self.open.insert(
+            key,
+            Open {
+                file: Arc::clone(file),
+                used: self.clock,
+            },
+        );
         if self.open.len() <= files_max {
             return;
         }
         // A look at all of a few hundred is cheaper than the system call that brought us here.
-        let oldest = self.open.iter().min_by_key(|(_, open)| open.used).map(|(key, _)| *key);
+        let oldest = self
+            .open
+            .iter()
+            .min_by_key(|(_, open)| open.used)
+            .map(|(key, _)| *key);
         oldest.and_then(|key| self.open.remove(&key));
     }
 }

@@ -40,8 +40,13 @@ impl SegmentFile {
         if !self.check_header()? {
             return Ok(None);
         }
-        let Some(offset) = len.checked_sub(format::TRAILER_BYTES) else { return Ok(None) };
-        Ok(format::decode_trailer(&self.read(offset, format::TRAILER_BYTES)?, len))
+        let Some(offset) = len.checked_sub(format::TRAILER_BYTES) else {
+            return Ok(None);
+        };
+        Ok(format::decode_trailer(
+            &self.read(offset, format::TRAILER_BYTES)?,
+            len,
+        ))
     }
 
     /// Everything in the segment: from the footer when there is one, else from the items themselves,
@@ -49,13 +54,21 @@ impl SegmentFile {
     pub(super) fn contents(&self) -> Result<Option<Contents>> {
         if let Some(trailer) = self.trailer()? {
             let entries = self.footer(&trailer)?;
-            return Ok(Some(Contents { entries, end: trailer.entries_offset, closed: true }));
+            return Ok(Some(Contents {
+                entries,
+                end: trailer.entries_offset,
+                closed: true,
+            }));
         }
         if !self.check_header()? {
             return Ok(None);
         }
         let (entries, end) = self.walk()?;
-        Ok(Some(Contents { entries, end, closed: false }))
+        Ok(Some(Contents {
+            entries,
+            end,
+            closed: false,
+        }))
     }
 
     fn footer(&self, trailer: &Trailer) -> Result<Vec<Entry>> {
@@ -124,7 +137,10 @@ impl SegmentFile {
             let window = self.read(at, WINDOW_BYTES)?;
             let mut tried = 0;
             let step = format::ALIGNMENT as usize;
-            for bytes in window.windows(format::ITEM_HEADER_BYTES as usize).step_by(step) {
+            for bytes in window
+                .windows(format::ITEM_HEADER_BYTES as usize)
+                .step_by(step)
+            {
                 let header = format::decode_item_header(bytes);
                 let vouching = header.filter(|header| u64::from(header.synced) > offset);
                 if let Some(header) = vouching {
@@ -155,7 +171,11 @@ impl SegmentFile {
     }
 
     fn damage(&self, offset: u64, what: &'static str) -> StorageError {
-        StorageError::Corrupt { path: self.path.clone(), offset, what }
+        StorageError::Corrupt {
+            path: self.path.clone(),
+            offset,
+            what,
+        }
     }
 }
 
@@ -163,13 +183,25 @@ fn entry_of(frame: &[u8], offset: u64) -> Option<Entry> {
     format::item_range(frame)?;
     let header = format::decode_item_header(frame)?;
     let offset = u32::try_from(offset).ok()?;
-    Some(Entry { id: header.id, offset, len: header.len, attributes: header.attributes })
+    Some(Entry {
+        id: header.id,
+        offset,
+        len: header.len,
+        attributes: header.attributes,
+    })
 }
 
 /// For errors about a segment that has only a key and a path.
 pub(super) fn missing(key: Key, error: std::io::Error, path: &Path) -> StorageError {
     if error.kind() == std::io::ErrorKind::NotFound {
-        return StorageError::NoSuchSegment { store: key.0.0, segment: key.1 };
+        return StorageError::NoSuchSegment {
+            store: key.0.0,
+            segment: key.1,
+        };
     }
-    StorageError::Io { doing: "open", path: path.to_path_buf(), source: error }
+    StorageError::Io {
+        doing: "open",
+        path: path.to_path_buf(),
+        source: error,
+    }
 }

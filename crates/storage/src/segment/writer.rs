@@ -51,8 +51,13 @@ impl Writer {
             return;
         }
         // What a killed process wrote may not be durable yet, so nothing vouches for it.
-        let open =
-            Open { key, file: None, buffer: Vec::new(), written: contents.end, synced: 0 };
+        let open = Open {
+            key,
+            file: None,
+            buffer: Vec::new(),
+            written: contents.end,
+            synced: 0,
+        };
         self.open = Some(open);
     }
 
@@ -71,7 +76,10 @@ impl Writer {
     ) -> Result<Location> {
         let bytes: u64 = item.parts.iter().map(|part| part.len() as u64).sum();
         if bytes > RECORD_BYTES_MAX {
-            return Err(StorageError::ItemTooLarge { bytes, bytes_max: RECORD_BYTES_MAX });
+            return Err(StorageError::ItemTooLarge {
+                bytes,
+                bytes_max: RECORD_BYTES_MAX,
+            });
         }
         let frame_bytes = format::item_frame_bytes(bytes);
         let full = self.open.as_ref().is_some_and(|open| {
@@ -86,11 +94,21 @@ impl Writer {
         };
         let (offset, len) = (offset_u32(open.end()), offset_u32(bytes));
         let synced = offset_u32(open.synced);
-        format::encode_item(&mut open.buffer, item.id, item.attributes, item.parts, synced);
+        format::encode_item(
+            &mut open.buffer,
+            item.id,
+            item.attributes,
+            item.parts,
+            synced,
+        );
         if open.buffer.len() >= BUFFER_BYTES {
             open.write(files)?;
         }
-        Ok(Location { segment: open.key.1, offset, len })
+        Ok(Location {
+            segment: open.key.1,
+            offset,
+            len,
+        })
     }
 
     fn create(&mut self, files: &OpenFiles, store: StoreId) -> Result<&mut Open> {
@@ -99,7 +117,13 @@ impl Writer {
         self.newest = key.1;
         self.created = true;
         let buffer = format::encode_file_header(store, key.1);
-        let open = Open { key, file: Some(file), buffer, written: 0, synced: 0 };
+        let open = Open {
+            key,
+            file: Some(file),
+            buffer,
+            written: 0,
+            synced: 0,
+        };
         Ok(self.open.insert(open))
     }
 
@@ -127,18 +151,30 @@ impl Writer {
     /// Ends the open segment with its footer. The items are read back for it rather than remembered:
     /// thousands of stores may have a segment open.
     fn close(&mut self, files: &OpenFiles) -> Result<()> {
-        let Some(mut open) = self.open.take() else { return Ok(()) };
+        let Some(mut open) = self.open.take() else {
+            return Ok(());
+        };
         open.write(files)?;
         let path = files.path(open.key);
         let file = match open.file.take() {
             Some(file) => file,
             None => files.get(open.key).during("open", &path)?,
         };
-        let segment = SegmentFile { key: open.key, path, file };
-        let contents = segment.contents()?.filter(|contents| contents.end == open.written);
+        let segment = SegmentFile {
+            key: open.key,
+            path,
+            file,
+        };
+        let contents = segment
+            .contents()?
+            .filter(|contents| contents.end == open.written);
         let Some(contents) = contents else {
             let (path, offset) = (segment.path, open.synced);
-            return Err(StorageError::Corrupt { path, offset, what: "a segment just written" });
+            return Err(StorageError::Corrupt {
+                path,
+                offset,
+                what: "a segment just written",
+            });
         };
         write_footer(&segment, &contents.entries, contents.end)?;
         self.closed.push(segment);
@@ -153,7 +189,10 @@ impl Writer {
 
     /// End of the open segment in the file, if that is the one.
     pub(super) fn written(&self, segment: u32) -> Option<u64> {
-        self.open.as_ref().filter(|open| open.key.1 == segment).map(|open| open.written)
+        self.open
+            .as_ref()
+            .filter(|open| open.key.1 == segment)
+            .map(|open| open.written)
     }
 }
 

@@ -1,0 +1,373 @@
+//! Queues are declared, redeclared and deleted, by clients and by themselves.
+
+use std::sync::Arc;
+
+use amqp::{Table, Value};
+
+use super::bounds::QUEUES_MAX;
+use super::change::{QueueDeclaration, QueueDeletion, QueueGone};
+use super::event::MetadataEvent;
+use super::exchange::RESERVED_PREFIX;
+use super::record::{ConnectionId, NodeId, QueueId, QueueRecord};
+use super::vhost::Vhost;
+use super::{Metadata, check_name_length, check_room, limits};
+use crate::arguments::{
+    QUEUE_TYPE, check_queue_arguments, compare_flag, compare_value, compared_arguments,
+    is_same_argument, queue_kind,
+};
+use crate::names::VhostName;
+use crate::refusal::{DeleteCondition, Refusal, Resource, ResourceKind, Result};
+use crate::settings::QueueKind;
+
+/// What a declaration that may be carried out will do.
+pub(super) enum Verdict {
+    Create(QueueKind),
+    Exists(Arc<QueueRecord>),
+}
+
+impl Metadata {
+    /// The checks in RabbitMQ's order. Permissions come before, at the channel.
+    // rabbitmq: queue.declare
+    pub(super) fn check_declare_queue(&self, wanted: &QueueDeclaration) -> Result<Verdict> {
+        let vhost = self.vhost(&wanted.vhost)?;
+        let default = self.default_kind(vhost, wanted);
+        if let Some(current) = vhost.queue(wanted.queue.as_str()) {
+            check_lock(current, wanted)?;
+            check_equivalence(current, wanted, default)?;
+            return Ok(Verdict::Exists(current.clone()));
+        }
+        self.check_new_queue(vhost, wanted, default).map(Verdict::Create)
+    }
+
+    fn check_new_queue(
+        &self,
+        vhost: &Vhost,
+        wanted: &QueueDeclaration,
+        default: QueueKind,
+    ) -> Result<QueueKind> {
+        let (queue, name) = (&wanted.queue, wanted.queue.as_str());
+        if name.starts_with(RESERVED_PREFIX) && !wanted.server_named {
+            return Err(Refusal::ReservedPrefix { kind: ResourceKind::Queue, name: name.into() });
+        }
+        check_name_length("queue", name)?;
+        self.check_queue_limits(vhost, wanted)?;
+        let kind = queue_kind(&wanted.arguments, default, queue, &wanted.vhost)?;
+        if kind == QueueKind::Quorum && wanted.server_named {
+            return Err(Refusal::ServerNamedQueue { kind });
+        }
+        check_queue_arguments(kind, &wanted.arguments, queue, &wanted.vhost)?;
+        check_properties(kind, wanted)?;
+        Ok(kind)
+    }
+
+    fn check_queue_limits(&self, vhost: &Vhost, wanted: &QueueDeclaration) -> Result<()> {
+        if let Some(limit) = limits::bound(&vhost.limits, limits::MAX_QUEUES)
+            && vhost.queue_count() as u64 >= limit
+        {
+            return Err(Refusal::VhostQueueLimit {
+                queue: wanted.queue.clone(),
+                vhost: wanted.vhost.clone(),
+                limit,
+            });
+        }
+        match self.defaults.queue_limit {
+            Some(limit) if self.queues.len() as u64 >= limit => {
+                Err(Refusal::ClusterQueueLimit { queue: wanted.queue.clone(), limit })
+            }
+            _ => check_room("queue", self.queues.len(), QUEUES_MAX),
+        }
+    }
+
+    /// The type of queues that do not name one: a default of quorum is passed over for queues that
+    /// cannot be that.
+    // rabbitmq docs: vhosts, default queue type
+    fn default_kind(&self, vhost: &Vhost, wanted: &QueueDeclaration) -> QueueKind {
+        let default = vhost.record.default_queue_type.unwrap_or(self.defaults.queue_kind);
+        let can_be_quorum = wanted.durable && !wanted.exclusive && !wanted.auto_delete;
+        if can_be_quorum { default } else { QueueKind::Classic }
+    }
+
+    pub(super) fn declare_queue(
+        &mut self,
+        wanted: &QueueDeclaration,
+        events: &mut Vec<MetadataEvent>,
+    ) -> Result<()> {
+        let kind = match self.check_declare_queue(wanted)? {
+            Verdict::Exists(record) => {
+                events.push(MetadataEvent::QueueDeclared { record, created: false });
+                return Ok(());
+            }
+            Verdict::Create(kind) => kind,
+        };
+        let id = QueueId(self.next_queue);
+        let record = QueueRecord {
+            id,
+            vhost: wanted.vhost.clone(),
+            name: wanted.queue.clone(),
+            kind,
+            durable: wanted.durable && !wanted.exclusive,
+            exclusive_owner: wanted.connection.filter(|_| wanted.exclusive),
+            auto_delete: wanted.auto_delete,
+            arguments: with_type(&wanted.arguments, kind),
+            group: group_of(id, kind, wanted.groups),
+            home: wanted.node,
+            policy: None,
+            operator_policy: None,
+            settings: Arc::default(),
+        };
+        let record = Arc::new(self.configured(record));
+        self.next_queue += 1;
+        self.put_queue(record.clone());
+        events.push(MetadataEvent::QueueDeclared { record, created: true });
+        Ok(())
+    }
+
+    /// Puts a queue into every index.
+    pub(super) fn put_queue(&mut self, record: Arc<QueueRecord>) {
+        if let Some(owner) = record.exclusive_owner {
+            self.owned.entry(owner).or_default().push(record.id);
+        }
+        self.queues.insert(record.id, record.clone());
+        if let Some(vhost) = self.vhosts.get_mut(&record.vhost) {
+            vhost.put_queue(record);
+        }
+    }
+
+    /// Takes a queue out of the indexes that are not its vhost's.
+    pub(super) fn forget_queue(&mut self, record: &QueueRecord) {
+        self.queues.remove(&record.id);
+        let Some(owner) = record.exclusive_owner else { return };
+        if let Some(owned) = self.owned.get_mut(&owner) {
+            owned.retain(|queue| *queue != record.id);
+            if owned.is_empty() {
+                self.owned.remove(&owner);
+            }
+        }
+    }
+
+    /// Whether a queue may be deleted, and the queue, if it exists.
+    pub(super) fn check_delete_queue(
+        &self,
+        wanted: &QueueDeletion,
+    ) -> Result<Option<Arc<QueueRecord>>> {
+        let vhost = self.vhost(&wanted.vhost)?;
+        let Some(record) = vhost.queue(wanted.queue.as_str()) else { return Ok(None) };
+        let (queue, vhost) = (&record.name, &record.vhost);
+        if !record.is_open_to(wanted.connection) {
+            return Err(Refusal::ResourceLocked { queue: queue.clone(), vhost: vhost.clone() });
+        }
+        if record.kind == QueueKind::Quorum
+            && let Some(condition) = condition(wanted)
+        {
+            return Err(Refusal::DeleteConditionNotSupported {
+                queue: queue.clone(),
+                vhost: vhost.clone(),
+                condition,
+            });
+        }
+        if wanted.if_unused && wanted.consumers > 0 {
+            return Err(Refusal::QueueInUse { queue: queue.clone(), vhost: vhost.clone() });
+        }
+        if wanted.if_empty && wanted.ready > 0 {
+            return Err(Refusal::QueueNotEmpty { queue: queue.clone(), vhost: vhost.clone() });
+        }
+        Ok(Some(record.clone()))
+    }
+
+    pub(super) fn delete_queue(
+        &mut self,
+        wanted: &QueueDeletion,
+        events: &mut Vec<MetadataEvent>,
+    ) -> Result<()> {
+        if let Some(record) = self.check_delete_queue(wanted)? {
+            self.take_queue(&record, QueueGone::Deleted, events);
+        }
+        Ok(())
+    }
+
+    pub(super) fn remove_queue(
+        &mut self,
+        queue: QueueId,
+        why: QueueGone,
+        events: &mut Vec<MetadataEvent>,
+    ) {
+        if let Some(record) = self.queues.get(&queue).cloned() {
+            self.take_queue(&record, why, events);
+        }
+    }
+
+    pub(super) fn end_connection(
+        &mut self,
+        connection: ConnectionId,
+        events: &mut Vec<MetadataEvent>,
+    ) {
+        for queue in self.owned.get(&connection).cloned().unwrap_or_default() {
+            self.remove_queue(queue, QueueGone::OwnerGone, events);
+        }
+    }
+
+    fn take_queue(
+        &mut self,
+        record: &Arc<QueueRecord>,
+        why: QueueGone,
+        events: &mut Vec<MetadataEvent>,
+    ) {
+        self.forget_queue(record);
+        let Some(vhost) = self.vhosts.get_mut(&record.vhost) else { return };
+        let gone = vhost.take_queue(record.name.as_str());
+        self.after_unbinding(&record.vhost, gone, events);
+        events.push(MetadataEvent::QueueDeleted { record: record.clone(), why });
+    }
+
+    /// Deletes what does not outlive a restart, of one node or of all: its transient and exclusive
+    /// queues; with all nodes the transient exchanges as well.
+    pub(super) fn drop_transient(
+        &mut self,
+        node: Option<NodeId>,
+        events: &mut Vec<MetadataEvent>,
+    ) {
+        let mut queues: Vec<QueueId> = self
+            .queues
+            .values()
+            .filter(|record| !record.durable && node.is_none_or(|node| node == record.home))
+            .map(|record| record.id)
+            .collect();
+        queues.sort_unstable();
+        for queue in queues {
+            self.remove_queue(queue, QueueGone::Restarted, events);
+        }
+        if node.is_none() {
+            self.drop_transient_exchanges(events);
+        }
+    }
+
+    fn drop_transient_exchanges(&mut self, events: &mut Vec<MetadataEvent>) {
+        let mut exchanges: Vec<_> = self
+            .vhosts
+            .values()
+            .flat_map(Vhost::exchanges)
+            .map(|exchange| exchange.record())
+            .filter(|record| !record.durable)
+            .map(|record| (record.vhost.clone(), record.name.clone()))
+            .collect();
+        exchanges.sort_unstable();
+        for (vhost, exchange) in exchanges {
+            self.take_exchange(&vhost, &exchange, false, events);
+        }
+    }
+}
+
+/// The chosen type is part of the stored arguments.
+// rabbitmq: x-queue-type is injected
+fn with_type(arguments: &Table, kind: QueueKind) -> Table {
+    let mut arguments = arguments.clone();
+    let named = arguments.get(QUEUE_TYPE).and_then(Value::as_str);
+    if named != Some(kind.name()) {
+        arguments.insert(QUEUE_TYPE, kind.name());
+    }
+    arguments
+}
+
+fn group_of(id: QueueId, kind: QueueKind, groups: u32) -> u32 {
+    match kind {
+        QueueKind::Classic => 0,
+        QueueKind::Quorum => {
+            u32::try_from(id.0 % u64::from(groups.max(1))).expect("a remainder of a u32 fits")
+        }
+    }
+}
+
+/// An exclusive queue is its connection's, and the flag of a redeclaration must agree.
+fn check_lock(current: &QueueRecord, wanted: &QueueDeclaration) -> Result<()> {
+    let flag_agrees = current.exclusive_owner.is_some() == wanted.exclusive;
+    if current.is_open_to(wanted.connection) && flag_agrees {
+        return Ok(());
+    }
+    Err(Refusal::ResourceLocked { queue: current.name.clone(), vhost: current.vhost.clone() })
+}
+
+/// Durability and auto-delete first, then the arguments that the existing queue's type has.
+// rabbitmq: rabbit_amqqueue, assert_equivalence
+fn check_equivalence(
+    current: &QueueRecord,
+    wanted: &QueueDeclaration,
+    default: QueueKind,
+) -> Result<()> {
+    let resource = || Resource::queue(&current.name, &current.vhost);
+    if !wanted.exclusive {
+        compare_flag("durable", wanted.durable, current.durable, resource)?;
+    }
+    compare_flag("auto_delete", wanted.auto_delete, current.auto_delete, resource)?;
+    let received = with_default_type(&wanted.arguments, default);
+    for key in compared_arguments(current.kind) {
+        let (received, current) = (received.get(key), current.arguments.get(key));
+        if key == QUEUE_TYPE && is_same(received, current) {
+            continue;
+        }
+        compare_value(key, received, current, resource)?;
+    }
+    Ok(())
+}
+
+fn is_same(one: Option<&Value>, other: Option<&Value>) -> bool {
+    matches!((one, other), (Some(one), Some(other)) if is_same_argument(one, other))
+}
+
+/// A request that leaves the type open asks for the default one.
+fn with_default_type(arguments: &Table, default: QueueKind) -> Table {
+    match arguments.get(QUEUE_TYPE) {
+        None => with_type(arguments, default),
+        Some(value) if matches!(value.as_str(), Some("" | "undefined")) => {
+            with_type(arguments, default)
+        }
+        Some(_) => arguments.clone(),
+    }
+}
+
+/// Quorum queues are durable and everybody's.
+fn check_properties(kind: QueueKind, wanted: &QueueDeclaration) -> Result<()> {
+    if kind == QueueKind::Classic {
+        return Ok(());
+    }
+    let property = match wanted {
+        QueueDeclaration { exclusive: true, .. } => "exclusive-owner",
+        QueueDeclaration { auto_delete: true, .. } => "auto-delete",
+        QueueDeclaration { durable: false, .. } => "non-durable",
+        _ => return Ok(()),
+    };
+    Err(Refusal::InvalidProperty {
+        property: property.into(),
+        queue: wanted.queue.clone(),
+        vhost: wanted.vhost.clone(),
+    })
+}
+
+fn condition(wanted: &QueueDeletion) -> Option<DeleteCondition> {
+    if wanted.if_unused {
+        return Some(DeleteCondition::IfUnused);
+    }
+    wanted.if_empty.then_some(DeleteCondition::IfEmpty)
+}
+
+/// What `queue.declare` passive, and every other use of an existing queue, checks.
+impl Metadata {
+    /// A queue that a client may use.
+    ///
+    /// # Errors
+    /// `QueueNotFound`; `ResourceLocked` when it is another connection's.
+    pub fn usable_queue(
+        &self,
+        vhost: &VhostName,
+        queue: &str,
+        connection: Option<ConnectionId>,
+    ) -> Result<&Arc<QueueRecord>> {
+        let found = self.vhost(vhost)?.queue(queue).ok_or_else(|| Refusal::QueueNotFound {
+            queue: queue.into(),
+            vhost: vhost.clone(),
+        })?;
+        if !found.is_open_to(connection) {
+            return Err(Refusal::ResourceLocked { queue: queue.into(), vhost: vhost.clone() });
+        }
+        Ok(found)
+    }
+}

@@ -1,0 +1,104 @@
+//! What a restart finds: confirmed messages, settled ones gone, metadata as it was.
+
+use broker::{Broker, BrokerOptions, StorageOptions};
+use broker_core::QueueName;
+
+use crate::client::{Client, open, quorum};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn persistent_messages_survive_a_restart_and_transient_ones_do_not() {
+    let dir = tempfile::tempdir().unwrap();
+    let broker = open(dir.path()).await;
+    let mut client = Client::connect(&broker);
+    client.declare("classic", true, &[]).await;
+    client.declare("quorum", true, &quorum()).await;
+    client.declare("transient", false, &[]).await;
+    client.channel.confirm_select().unwrap();
+    for queue in ["classic", "quorum", "transient"] {
+        client.publish("", queue, "persistent");
+        client.publish_transient("", queue, "transient");
+    }
+    client.channel.end_turn();
+    client.confirmed(6).await;
+    client.session.close().await;
+    broker.shutdown().await.unwrap();
+    drop((client, broker));
+
+    let broker = open(dir.path()).await;
+    let mut client = Client::connect(&broker);
+    assert_eq!(client.drain("classic").await, ["persistent"]);
+    // A quorum queue stores everything.
+    assert_eq!(client.drain("quorum").await, ["persistent", "transient"]);
+    let gone = client.channel.get(QueueName::new("transient"), true).await;
+    assert_eq!(gone.unwrap_err().to_string(), "no queue 'transient' in vhost '/'");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn acked_messages_stay_gone_and_returned_ones_keep_their_counts() {
+    let dir = tempfile::tempdir().unwrap();
+    let broker = open(dir.path()).await;
+    let mut client = Client::connect(&broker);
+    client.declare("q", true, &quorum()).await;
+    client.channel.confirm_select().unwrap();
+    for body in ["a", "b", "c"] {
+        client.publish("", "q", body);
+    }
+    client.channel.end_turn();
+    client.confirmed(3).await;
+    for _ in 0..2 {
+        client.channel.get(QueueName::new("q"), false).await.unwrap();
+    }
+    client.channel.ack(1, false).unwrap();
+    client.channel.reject(2, true).unwrap();
+    client.channel.end_turn();
+    client.session.close().await;
+    broker.shutdown().await.unwrap();
+    drop((client, broker));
+
+    let broker = open(dir.path()).await;
+    let mut client = Client::connect(&broker);
+    assert_eq!(client.get("q").await, Some(("b".into(), true)));
+    assert_eq!(client.get("q").await, Some(("c".into(), false)));
+    assert_eq!(client.get("q").await, None);
+}
+
+/// Small files, so that a few thousand messages pass through all of storage.
+fn small_files(dir: &std::path::Path) -> BrokerOptions {
+    let mut options = BrokerOptions::new(dir);
+    options.storage = StorageOptions {
+        journal_file_bytes: 64 << 10,
+        journal_bytes_max: 256 << 10,
+        segment_bytes: 64 << 10,
+        ..StorageOptions::default()
+    };
+    options
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_backlog_of_many_journal_files_survives_and_drains_in_order() {
+    let dir = tempfile::tempdir().unwrap();
+    drop(open(dir.path()).await.shutdown().await);
+    for round in 0..3 {
+        let broker = Broker::open(small_files(dir.path())).await.unwrap();
+        let mut client = Client::connect(&broker);
+        client.declare("q", true, &quorum()).await;
+        client.channel.confirm_select().unwrap();
+        for number in 0..5_000_u64 {
+            client.publish("", "q", &format!("{round}-{number:0>100}"));
+            if number % 100 == 99 {
+                client.channel.end_turn();
+                client.confirmed(number + 1).await;
+            }
+        }
+        client.session.close().await;
+        broker.shutdown().await.unwrap();
+    }
+    let broker = Broker::open(small_files(dir.path())).await.unwrap();
+    let mut client = Client::connect(&broker);
+    let drained = client.drain("q").await;
+    let expected: Vec<String> = (0..3)
+        .flat_map(|round| (0..5_000).map(move |number| format!("{round}-{number:0>100}")))
+        .collect();
+    assert_eq!(drained.len(), expected.len());
+    assert_eq!(drained, expected);
+}

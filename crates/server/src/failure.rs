@@ -1,0 +1,147 @@
+//! Why the broker does not start, or does not end well: words for the operator and exit codes.
+//!
+//! Each text says what failed, why, and what to do next.
+
+use std::io;
+use std::path::PathBuf;
+
+use auth::FirstUserError;
+use broker::OpenError;
+use broker_core::Refusal;
+use settings::SettingsError;
+use storage::StorageError;
+
+use crate::listen::ListenError;
+use crate::logging::LevelError;
+
+// The numbers of BSD's sysexits, which rabbitmqctl uses, too.
+/// The command line is wrong.
+pub(crate) const EXIT_USAGE: u8 = 64;
+/// Something that is needed is not there, or taken by somebody else.
+const EXIT_UNAVAILABLE: u8 = 69;
+/// The broker or what it stored is broken.
+const EXIT_SOFTWARE: u8 = 70;
+/// The stop was cut short.
+const EXIT_TRY_AGAIN: u8 = 75;
+/// The settings are wrong.
+const EXIT_CONFIG: u8 = 78;
+
+/// The end of the process, if it is not a good one.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Failure {
+    /// The settings have faults.
+    #[error("the settings are not valid\n{0}")]
+    Settings(#[from] SettingsError),
+    /// The environment names a first user that cannot be made.
+    #[error("{0}")]
+    FirstUser(#[from] FirstUserError),
+    /// The log cannot be started.
+    #[error("{0}")]
+    Level(#[from] LevelError),
+    /// The runtime's threads cannot be started.
+    #[error("cannot start threads: {0}; check the limits of this user (ulimit -u)")]
+    Runtime(io::Error),
+    /// Signals cannot be caught.
+    #[error("cannot catch signals: {0}")]
+    Signals(io::Error),
+    /// The data folder cannot be opened.
+    #[error("`node.data_dir`: {why}; {}", next_step(why, data_dir))]
+    Open {
+        /// The folder.
+        data_dir: PathBuf,
+        /// What is wrong.
+        why: OpenError,
+    },
+    /// The broker does not take the defaults of the settings, or the first user and vhost.
+    #[error("the broker refuses what the settings ask for: {0}")]
+    Prepare(Refusal),
+    /// A listener cannot be opened.
+    #[error("{0}")]
+    Listen(#[from] ListenError),
+    /// A listener ended by itself.
+    #[error("`{key}` ended: {why}")]
+    Served {
+        /// The listener's key.
+        key: &'static str,
+        /// What happened.
+        why: String,
+    },
+    /// The storage failed while the broker ran.
+    #[error(
+        "the storage failed and the broker stopped, so that nothing is promised that is not kept: \
+         {0}; repair the disk, then start again: what was confirmed is read back"
+    )]
+    Storage(String),
+    /// The last writes of a stop failed.
+    #[error("the storage did not close well: {0}")]
+    Close(OpenError),
+    /// The stop took longer than it may.
+    #[error("the stop was cut short after `shutdown.drain_timeout`; what was confirmed is stored")]
+    OutOfTime,
+    /// A second signal came during the stop.
+    #[error("the stop was cut short by a second signal; what was confirmed is stored")]
+    Impatient,
+}
+
+impl Failure {
+    /// The process's exit code.
+    pub(crate) fn exit_code(&self) -> u8 {
+        match self {
+            Self::Settings(_) | Self::FirstUser(_) | Self::Level(_) => EXIT_CONFIG,
+            Self::Open { why, .. } => match why {
+                OpenError::CreateDataDir { .. } | OpenError::Storage(_) => EXIT_UNAVAILABLE,
+                _ => EXIT_SOFTWARE,
+            },
+            Self::Runtime(_) | Self::Signals(_) | Self::Listen(_) => EXIT_UNAVAILABLE,
+            Self::Prepare(_) | Self::Served { .. } | Self::Storage(_) | Self::Close(_) => {
+                EXIT_SOFTWARE
+            }
+            Self::OutOfTime | Self::Impatient => EXIT_TRY_AGAIN,
+        }
+    }
+}
+
+fn next_step(why: &OpenError, data_dir: &std::path::Path) -> String {
+    let folder = data_dir.display();
+    match why {
+        OpenError::CreateDataDir { source, .. } => io_step(source),
+        OpenError::Storage(storage) => storage_step(storage),
+        OpenError::Thread(_) => "check the limits of this user (ulimit -u)".to_owned(),
+        OpenError::MetadataFormat { .. } => {
+            format!("start the release that wrote {folder}, or choose another folder")
+        }
+        OpenError::Metadata(_) | OpenError::Unreadable { .. } => {
+            format!("{folder} is left as it is; restore it from a copy, or choose another folder")
+        }
+    }
+}
+
+fn storage_step(why: &StorageError) -> String {
+    match why {
+        StorageError::Locked { .. } => {
+            "stop the other broker, or give this one its own folder with --data-dir DIR".to_owned()
+        }
+        StorageError::Io { source, .. } => io_step(source),
+        StorageError::NewerFormat { .. } => {
+            "start the newer release, or choose another folder with --data-dir DIR".to_owned()
+        }
+        StorageError::OptionOutOfBounds { .. } => "correct the section `storage`".to_owned(),
+        _ => "nothing was changed; restore the folder from a copy, or choose another with \
+              --data-dir DIR"
+            .to_owned(),
+    }
+}
+
+fn io_step(error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
+            "let this user write there, or choose another folder with --data-dir DIR"
+        }
+        io::ErrorKind::NotADirectory | io::ErrorKind::AlreadyExists => {
+            "a file is in the way: choose another folder with --data-dir DIR"
+        }
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => "make room on the disk",
+        _ => "check the disk, or choose another folder with --data-dir DIR",
+    }
+    .to_owned()
+}

@@ -1,0 +1,300 @@
+//! The only place that turns settings into the options of each crate.
+
+use amqp_server::{AmqpServerOptions, ServerIdentity};
+use auth::{AuthPolicy, FirstUser, FirstUserError, Mechanism};
+use broker::BrokerOptions;
+use broker_core::settings as core;
+use settings::{DeliveryLimitCounts, Settings, TimeoutAction};
+
+/// Keys that are read and checked, but that no part of the broker acts on in this version.
+pub(crate) const WITHOUT_EFFECT: [&str; 5] = [
+    "listeners.management",
+    "listeners.metrics",
+    "policies.path",
+    "memory.high_watermark",
+    "disk.free_limit",
+];
+
+/// Whom an empty broker starts with; the customary environment variables win.
+pub(crate) fn first_user(
+    settings: &Settings,
+    variable: impl Fn(&str) -> Option<String>,
+) -> Result<FirstUser, FirstUserError> {
+    let auth = &settings.auth;
+    let first = FirstUser {
+        user: auth.default_user.clone(),
+        password: auth.default_password.reveal().to_owned(),
+        vhost: auth.default_vhost.clone(),
+    };
+    first.or_environment(variable)
+}
+
+/// Who may log in.
+pub(crate) fn auth_policy(settings: &Settings) -> AuthPolicy {
+    let auth = &settings.auth;
+    let mechanisms = auth
+        .mechanisms
+        .iter()
+        .filter_map(|name| Mechanism::by_name(name));
+    let anonymous = auth.anonymous_user.as_ref();
+    AuthPolicy {
+        mechanisms: mechanisms.collect(),
+        loopback_users: auth.loopback_users.clone(),
+        anonymous: anonymous
+            .map(|user| (user.clone(), auth.anonymous_password.reveal().to_owned())),
+    }
+}
+
+/// The name of this node: as set, else `rabbit@` and the host's, the form that tools made for
+/// RabbitMQ expect.
+pub(crate) fn node_name(settings: &Settings) -> String {
+    settings
+        .node
+        .name
+        .clone()
+        .unwrap_or_else(|| format!("rabbit@{}", host_name()))
+}
+
+fn host_name() -> String {
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    // Without the domain, as Erlang's short names are.
+    match name.trim().split('.').next() {
+        Some(short) if !short.is_empty() => short.to_owned(),
+        _ => "localhost".to_owned(),
+    }
+}
+
+/// A batch record must hold the largest message and the commands that ride with it.
+const RECORD_BYTES_BESIDE_MESSAGE: u64 = 1 << 20;
+
+/// The engine's options.
+pub(crate) fn broker_options(settings: &Settings) -> BrokerOptions {
+    let storage = &settings.storage;
+    let mut options = BrokerOptions::new(&settings.node.data_dir);
+    options.storage.journal_file_bytes = storage.journal_file_size.as_bytes();
+    options.storage.journal_bytes_max = storage.journal_cap.as_bytes();
+    options.storage.segment_bytes = storage.segment_size.as_bytes();
+    let largest = settings.limits.max_message_size.as_bytes() + RECORD_BYTES_BESIDE_MESSAGE;
+    options.storage.record_bytes_max = options.storage.record_bytes_max.max(largest);
+    options.groups = settings.quorum.groups;
+    options.defaults.quorum = quorum_defaults(settings);
+    options
+}
+
+/// What quorum queues go by when neither argument nor policy says anything.
+pub(crate) fn quorum_defaults(settings: &Settings) -> core::QuorumDefaults {
+    let quorum = &settings.quorum;
+    core::QuorumDefaults {
+        delivery_limit: quorum.delivery_limit.limit(),
+        delivery_limit_counts: match quorum.delivery_limit_counts {
+            DeliveryLimitCounts::Returns => core::DeliveryLimitCounts::Returns,
+            DeliveryLimitCounts::Failures => core::DeliveryLimitCounts::Failures,
+        },
+        consumer_timeout_ms: quorum.consumer_timeout.as_ms(),
+        consumer_timeout_action: match quorum.consumer_timeout_action {
+            TimeoutAction::Close => core::ConsumerTimeoutAction::Close,
+            TimeoutAction::Cancel => core::ConsumerTimeoutAction::Cancel,
+            TimeoutAction::Return => core::ConsumerTimeoutAction::Return,
+        },
+    }
+}
+
+/// The AMQP server's options.
+pub(crate) fn amqp_options(settings: &Settings) -> AmqpServerOptions {
+    let limits = &settings.limits;
+    let default = AmqpServerOptions::default();
+    AmqpServerOptions {
+        identity: ServerIdentity {
+            cluster_name: node_name(settings),
+            product: settings.node.product.clone(),
+            sluicemq_version: env!("CARGO_PKG_VERSION").to_owned(),
+            ..default.identity
+        },
+        // The settings' checks hold these within the types' ranges.
+        frame_max: u32::try_from(limits.frame_max.as_bytes()).unwrap_or(u32::MAX),
+        heartbeat_s: u16::try_from(limits.heartbeat.as_ms().unwrap_or(0) / 1000)
+            .unwrap_or(u16::MAX),
+        channel_max: limits.channel_max,
+        max_message_size: limits.max_message_size.as_bytes(),
+        connections_max: limits.max_connections as usize,
+        handshake_timeout: limits.handshake_timeout.as_duration(),
+        refusal_delay: settings.auth.failure_delay.as_duration(),
+        // A third for the connections, the rest for the storage.
+        shutdown_grace: settings.shutdown.drain_timeout.as_duration() / 3,
+        ..default
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_defaults_of_the_settings_are_those_of_the_crates() {
+        let settings = Settings::default();
+        assert_eq!(auth_policy(&settings), AuthPolicy::default());
+        assert_eq!(quorum_defaults(&settings), core::QuorumDefaults::default());
+
+        let (ours, theirs) = (amqp_options(&settings), AmqpServerOptions::default());
+        assert_eq!(ours.frame_max, theirs.frame_max);
+        assert_eq!(ours.channel_max, theirs.channel_max);
+        assert_eq!(ours.heartbeat_s, theirs.heartbeat_s);
+        assert_eq!(ours.max_message_size, theirs.max_message_size);
+        assert_eq!(ours.connections_max, theirs.connections_max);
+        assert_eq!(ours.handshake_timeout, theirs.handshake_timeout);
+        assert_eq!(ours.refusal_delay, theirs.refusal_delay);
+        assert_eq!(ours.identity.product, theirs.identity.product);
+
+        let ours = broker_options(&settings);
+        let theirs = BrokerOptions::new("data");
+        assert_eq!(ours.data_dir, theirs.data_dir);
+        assert_eq!(ours.groups, theirs.groups);
+        assert_eq!(ours.defaults, theirs.defaults);
+        assert_eq!(
+            ours.storage.journal_file_bytes,
+            theirs.storage.journal_file_bytes
+        );
+        assert_eq!(
+            ours.storage.journal_bytes_max,
+            theirs.storage.journal_bytes_max
+        );
+        assert_eq!(ours.storage.segment_bytes, theirs.storage.segment_bytes);
+        assert_eq!(
+            ours.storage.record_bytes_max,
+            theirs.storage.record_bytes_max
+        );
+    }
+
+    fn with(key: &str, value: &str) -> Settings {
+        let assignment = settings::Assignment::Set(format!("{key}={value}"));
+        let sources = settings::Sources {
+            assignments: vec![assignment],
+            ..Default::default()
+        };
+        settings::load(&sources).expect("valid settings").settings
+    }
+
+    #[test]
+    fn settings_of_the_amqp_side_arrive() {
+        let options = |key, value| amqp_options(&with(key, value));
+        assert_eq!(options("limits.frame_max", "16KiB").frame_max, 16384);
+        assert_eq!(options("limits.channel_max", "7").channel_max, 7);
+        assert_eq!(options("limits.heartbeat", "off").heartbeat_s, 0);
+        assert_eq!(options("limits.heartbeat", "65535s").heartbeat_s, 65535);
+        assert_eq!(
+            options("limits.max_message_size", "1MiB").max_message_size,
+            1 << 20
+        );
+        assert_eq!(options("limits.max_connections", "3").connections_max, 3);
+        let timeout = options("limits.handshake_timeout", "1500").handshake_timeout;
+        assert_eq!(timeout.as_millis(), 1500);
+        assert!(options("auth.failure_delay", "0").refusal_delay.is_zero());
+        assert_eq!(
+            options("shutdown.drain_timeout", "9s")
+                .shutdown_grace
+                .as_secs(),
+            3
+        );
+        assert_eq!(
+            options("node.product", "RabbitMQ").identity.product,
+            "RabbitMQ"
+        );
+        assert_eq!(
+            options("node.name", "rabbit@here").identity.cluster_name,
+            "rabbit@here"
+        );
+    }
+
+    #[test]
+    fn settings_of_the_engine_arrive() {
+        let options = |key, value| broker_options(&with(key, value));
+        assert_eq!(
+            options("node.data_dir", "there").data_dir.to_str(),
+            Some("there")
+        );
+        let storage = options("storage.journal_file_size", "8MiB").storage;
+        assert_eq!(storage.journal_file_bytes, 8 << 20);
+        assert_eq!(
+            options("storage.journal_cap", "1GiB")
+                .storage
+                .journal_bytes_max,
+            1 << 30
+        );
+        assert_eq!(
+            options("storage.segment_size", "1MiB")
+                .storage
+                .segment_bytes,
+            1 << 20
+        );
+        assert_eq!(options("quorum.groups", "3").groups, 3);
+        // The largest message must fit into a record.
+        let storage = options("limits.max_message_size", "512MiB").storage;
+        assert!(storage.record_bytes_max > 512 << 20);
+    }
+
+    #[test]
+    fn settings_of_quorum_queues_arrive() {
+        let defaults = |key, value| quorum_defaults(&with(key, value));
+        assert_eq!(
+            defaults("quorum.delivery_limit", "unlimited").delivery_limit,
+            None
+        );
+        assert_eq!(
+            defaults("quorum.delivery_limit", "5").delivery_limit,
+            Some(5)
+        );
+        assert_eq!(
+            defaults("quorum.consumer_timeout", "off").consumer_timeout_ms,
+            None
+        );
+        assert_eq!(
+            defaults("quorum.consumer_timeout", "2s").consumer_timeout_ms,
+            Some(2000)
+        );
+        let action =
+            |word| defaults("quorum.consumer_timeout_action", word).consumer_timeout_action;
+        assert_eq!(action("close"), core::ConsumerTimeoutAction::Close);
+        assert_eq!(action("cancel"), core::ConsumerTimeoutAction::Cancel);
+        assert_eq!(action("return"), core::ConsumerTimeoutAction::Return);
+        let counts = |word| defaults("quorum.delivery_limit_counts", word).delivery_limit_counts;
+        assert_eq!(counts("returns"), core::DeliveryLimitCounts::Returns);
+        assert_eq!(counts("failures"), core::DeliveryLimitCounts::Failures);
+    }
+
+    #[test]
+    fn settings_of_logins_arrive() {
+        let policy = |key, value| auth_policy(&with(key, value));
+        let offered = policy("auth.mechanisms", "PLAIN").mechanisms;
+        assert_eq!(offered, [Mechanism::Plain]);
+        assert_eq!(
+            policy("auth.loopback_users", "[]").loopback_users,
+            Vec::<String>::new()
+        );
+        let somebody = policy("auth.anonymous_user", "somebody").anonymous;
+        assert_eq!(somebody, Some(("somebody".to_owned(), "guest".to_owned())));
+    }
+
+    #[test]
+    fn the_environment_of_container_images_wins_over_the_settings_for_the_first_user() {
+        let settings = with("auth.default_user", "from-settings");
+        let nothing = first_user(&settings, |_| None).expect("nothing to fault");
+        assert_eq!(nothing.user, "from-settings");
+        let variable =
+            |name: &str| (name == "RABBITMQ_DEFAULT_USER").then(|| "from-environment".to_owned());
+        let first = first_user(&settings, variable).expect("a name");
+        assert_eq!(
+            (first.user.as_str(), first.vhost.as_str()),
+            ("from-environment", "/")
+        );
+    }
+
+    #[test]
+    fn the_node_has_a_name_in_rabbitmqs_form() {
+        let name = node_name(&Settings::default());
+        assert!(
+            name.starts_with("rabbit@") && name.len() > "rabbit@".len(),
+            "{name}"
+        );
+        assert_eq!(node_name(&with("node.name", "mq@one")), "mq@one");
+    }
+}

@@ -1,0 +1,383 @@
+//! A disk in memory that records every write, sync and rename, and can show what would be found after a
+//! crash at any point of the record: unsynced work kept, lost or torn.
+
+use std::collections::{BTreeMap, HashMap};
+use std::io::{self, IoSlice};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use storage::{Disk, DiskFile, DiskLock};
+
+use super::Dice;
+
+const SECTOR: usize = 512;
+/// One call writes no more, so that callers meet short writes.
+const WRITE_BYTES_MAX: usize = 10_000;
+
+#[derive(Debug, Clone)]
+enum Step {
+    Write { inode: usize, offset: usize, data: Vec<u8> },
+    SetLen { inode: usize, len: usize },
+    Sync { inode: usize },
+    Create { path: PathBuf, inode: usize },
+    Rename { from: PathBuf, to: PathBuf },
+    Remove { path: PathBuf },
+    SyncDir,
+    SyncTree,
+    /// Something that the test wants to find again in the order of things.
+    Note(u64),
+}
+
+/// What becomes of work that was not synced.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unsynced {
+    /// The process was killed, the machine lives.
+    Kept,
+    /// Power was lost before anything was written back.
+    Lost,
+    /// Power was lost while some of it was written back, sector by sector in any order.
+    Torn,
+}
+
+#[derive(Debug, Default)]
+struct World {
+    files: Vec<Vec<u8>>,
+    names: BTreeMap<PathBuf, usize>,
+    steps: Vec<Step>,
+    locks: HashMap<PathBuf, ()>,
+    fail_syncs_of: Option<&'static str>,
+    fail_writes_of: Option<&'static str>,
+}
+
+/// Clones are the same disk.
+#[derive(Debug, Clone, Default)]
+pub struct SimulatedDisk(Arc<Mutex<World>>);
+
+#[derive(Debug)]
+struct SimulatedFile {
+    disk: SimulatedDisk,
+    inode: usize,
+    path: PathBuf,
+}
+
+#[derive(Debug)]
+struct SimulatedLock {
+    disk: SimulatedDisk,
+    path: PathBuf,
+}
+
+impl SimulatedDisk {
+    pub fn note(&self, note: u64) {
+        self.0.lock().steps.push(Step::Note(note));
+    }
+
+    /// Steps recorded so far: a crash point is a number up to this.
+    pub fn steps(&self) -> usize {
+        self.0.lock().steps.len()
+    }
+
+    /// The highest note before a crash point.
+    pub fn highest_note(&self, steps: usize) -> u64 {
+        let world = self.0.lock();
+        let notes = world.steps[..steps].iter().filter_map(|step| match step {
+            Step::Note(note) => Some(*note),
+            _ => None,
+        });
+        notes.max().unwrap_or(0)
+    }
+
+    /// Every sync of a file whose name contains this fails from here on.
+    pub fn fail_syncs_of(&self, name: &'static str) {
+        self.0.lock().fail_syncs_of = Some(name);
+    }
+
+    pub fn fail_writes_of(&self, name: &'static str) {
+        self.0.lock().fail_writes_of = Some(name);
+    }
+
+    pub fn names(&self) -> Vec<String> {
+        let world = self.0.lock();
+        let names = world.names.keys();
+        names.map(|path| path.file_name().unwrap().to_string_lossy().into_owned()).collect()
+    }
+
+    pub fn total_bytes(&self, extension: &str) -> usize {
+        let world = self.0.lock();
+        let files = world.names.iter().filter(|(path, _)| path.extension().is_some_and(|e| e == extension));
+        files.map(|(_, inode)| world.files[*inode].len()).sum()
+    }
+
+    /// Changes bytes behind everybody's back.
+    pub fn damage(&self, name: &str, change: impl FnOnce(&mut Vec<u8>)) {
+        let mut world = self.0.lock();
+        let inode = *world.names.iter().find(|(path, _)| path.ends_with(name)).unwrap().1;
+        change(&mut world.files[inode]);
+    }
+
+    pub fn content(&self, name: &str) -> Vec<u8> {
+        let world = self.0.lock();
+        let inode = *world.names.iter().find(|(path, _)| path.ends_with(name)).unwrap().1;
+        world.files[inode].clone()
+    }
+
+    /// What a restart finds when the crash comes after so many steps.
+    pub fn after_crash(&self, steps: usize, unsynced: Unsynced, dice: &mut Dice) -> Self {
+        let steps = self.0.lock().steps[..steps].to_vec();
+        let mut durable = Durable::default();
+        steps.into_iter().for_each(|step| durable.step(step));
+        let (files, names) = durable.settle(unsynced, dice);
+        // The restart's own record begins with all that is there, durable.
+        let mut world = World { files, names, ..World::default() };
+        for (path, inode) in world.names.clone() {
+            world.steps.push(Step::Create { path, inode });
+            let data = world.files[inode].clone();
+            world.steps.push(Step::Write { inode, offset: 0, data });
+            world.steps.push(Step::Sync { inode });
+        }
+        world.steps.push(Step::SyncDir);
+        Self(Arc::new(Mutex::new(world)))
+    }
+}
+
+#[derive(Default)]
+struct Durable {
+    files: HashMap<usize, Vec<u8>>,
+    pending: HashMap<usize, Vec<Step>>,
+    names: BTreeMap<PathBuf, usize>,
+    pending_names: Vec<Step>,
+}
+
+impl Durable {
+    fn step(&mut self, step: Step) {
+        match step {
+            Step::Write { inode, .. } | Step::SetLen { inode, .. } => {
+                self.pending.entry(inode).or_default().push(step);
+            }
+            Step::Sync { inode } => self.write_back(inode),
+            Step::Create { .. } | Step::Rename { .. } | Step::Remove { .. } => {
+                self.pending_names.push(step);
+            }
+            Step::SyncDir => self.write_names(usize::MAX),
+            Step::SyncTree => {
+                let inodes: Vec<usize> = self.pending.keys().copied().collect();
+                inodes.into_iter().for_each(|inode| self.write_back(inode));
+                self.write_names(usize::MAX);
+            }
+            Step::Note(_) => {}
+        }
+    }
+
+    fn write_back(&mut self, inode: usize) {
+        let file = self.files.entry(inode).or_default();
+        for step in self.pending.remove(&inode).unwrap_or_default() {
+            apply(file, &step);
+        }
+    }
+
+    fn write_names(&mut self, count: usize) {
+        let count = count.min(self.pending_names.len());
+        for step in self.pending_names.drain(..count) {
+            match step {
+                Step::Create { path, inode } => {
+                    self.names.insert(path, inode);
+                }
+                Step::Rename { from, to } => {
+                    let inode = self.names.remove(&from).expect("renamed file exists");
+                    self.names.insert(to, inode);
+                }
+                Step::Remove { path } => {
+                    self.names.remove(&path);
+                }
+                other => unreachable!("{other:?} is not about names"),
+            }
+        }
+    }
+
+    fn settle(mut self, unsynced: Unsynced, dice: &mut Dice) -> (Vec<Vec<u8>>, BTreeMap<PathBuf, usize>) {
+        let names = match unsynced {
+            Unsynced::Kept => usize::MAX,
+            Unsynced::Lost => 0,
+            // A file system's own journal keeps the order of names.
+            Unsynced::Torn => dice.below(self.pending_names.len() as u64 + 1) as usize,
+        };
+        self.write_names(names);
+        let mut inodes: Vec<usize> = self.pending.keys().copied().collect();
+        inodes.sort_unstable();
+        for inode in inodes {
+            let file = self.files.entry(inode).or_default();
+            for step in self.pending.remove(&inode).unwrap_or_default() {
+                match unsynced {
+                    Unsynced::Kept => apply(file, &step),
+                    Unsynced::Lost => {}
+                    Unsynced::Torn => tear(file, &step, dice),
+                }
+            }
+        }
+        let count = self.files.keys().chain(self.names.values()).max().map_or(0, |inode| inode + 1);
+        let files = (0..count).map(|inode| self.files.remove(&inode).unwrap_or_default()).collect();
+        (files, self.names)
+    }
+}
+
+fn apply(file: &mut Vec<u8>, step: &Step) {
+    match step {
+        Step::Write { offset, data, .. } => {
+            let end = offset + data.len();
+            if file.len() < end {
+                file.resize(end, 0);
+            }
+            file[*offset..end].copy_from_slice(data);
+        }
+        Step::SetLen { len, .. } => file.resize(*len, 0),
+        other => unreachable!("{other:?} is not about contents"),
+    }
+}
+
+/// Some sectors reach the disk, others do not.
+fn tear(file: &mut Vec<u8>, step: &Step, dice: &mut Dice) {
+    let Step::Write { inode, offset, data } = step else {
+        if dice.chance(2) {
+            apply(file, step);
+        }
+        return;
+    };
+    let mut from = 0;
+    while from < data.len() {
+        let to = (from + SECTOR - (offset + from) % SECTOR).min(data.len());
+        if dice.chance(2) {
+            let data = data[from..to].to_vec();
+            apply(file, &Step::Write { inode: *inode, offset: offset + from, data });
+        }
+        from = to;
+    }
+}
+
+impl World {
+    fn find(&self, path: &Path) -> io::Result<usize> {
+        self.names.get(path).copied().ok_or_else(|| io::ErrorKind::NotFound.into())
+    }
+}
+
+impl Disk for SimulatedDisk {
+    fn create_dir(&self, _path: &Path) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
+        let world = self.0.lock();
+        let names = world.names.keys().filter(|path| path.parent() == Some(dir));
+        Ok(names.map(|path| path.file_name().unwrap().to_string_lossy().into_owned()).collect())
+    }
+
+    fn create(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
+        let mut world = self.0.lock();
+        if world.names.contains_key(path) {
+            return Err(io::ErrorKind::AlreadyExists.into());
+        }
+        let inode = world.files.len();
+        world.files.push(Vec::new());
+        world.names.insert(path.to_path_buf(), inode);
+        world.steps.push(Step::Create { path: path.to_path_buf(), inode });
+        Ok(Arc::new(SimulatedFile { disk: self.clone(), inode, path: path.to_path_buf() }))
+    }
+
+    fn open(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
+        let inode = self.0.lock().find(path)?;
+        Ok(Arc::new(SimulatedFile { disk: self.clone(), inode, path: path.to_path_buf() }))
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        let mut world = self.0.lock();
+        let inode = world.find(from)?;
+        world.names.remove(from);
+        world.names.insert(to.to_path_buf(), inode);
+        world.steps.push(Step::Rename { from: from.to_path_buf(), to: to.to_path_buf() });
+        Ok(())
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        let mut world = self.0.lock();
+        world.find(path)?;
+        world.names.remove(path);
+        world.steps.push(Step::Remove { path: path.to_path_buf() });
+        Ok(())
+    }
+
+    fn sync_dir(&self, _dir: &Path) -> io::Result<()> {
+        self.0.lock().steps.push(Step::SyncDir);
+        Ok(())
+    }
+
+    fn sync_tree(&self, _dir: &Path) -> io::Result<()> {
+        self.0.lock().steps.push(Step::SyncTree);
+        Ok(())
+    }
+
+    fn lock(&self, path: &Path) -> io::Result<Box<dyn DiskLock>> {
+        if self.0.lock().locks.insert(path.to_path_buf(), ()).is_some() {
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
+        Ok(Box::new(SimulatedLock { disk: self.clone(), path: path.to_path_buf() }))
+    }
+}
+
+impl DiskLock for SimulatedLock {}
+
+impl Drop for SimulatedLock {
+    fn drop(&mut self) {
+        self.disk.0.lock().locks.remove(&self.path);
+    }
+}
+
+impl SimulatedFile {
+    fn is_named(&self, part: Option<&str>) -> bool {
+        part.is_some_and(|part| self.path.to_string_lossy().contains(part))
+    }
+}
+
+impl DiskFile for SimulatedFile {
+    fn write_at(&self, parts: &[IoSlice<'_>], offset: u64) -> io::Result<usize> {
+        let mut data: Vec<u8> = parts.iter().flat_map(|part| part.iter().copied()).collect();
+        data.truncate(WRITE_BYTES_MAX);
+        let written = data.len();
+        let mut world = self.disk.0.lock();
+        if self.is_named(world.fail_writes_of) {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        let step = Step::Write { inode: self.inode, offset: offset as usize, data };
+        apply(&mut world.files[self.inode], &step);
+        world.steps.push(step);
+        Ok(written)
+    }
+
+    fn read_at(&self, into: &mut [u8], offset: u64) -> io::Result<usize> {
+        let world = self.disk.0.lock();
+        let rest = world.files[self.inode].get(offset as usize..).unwrap_or_default();
+        // Short reads, as the system call may give them.
+        let read = rest.len().min(into.len()).min(WRITE_BYTES_MAX);
+        into[..read].copy_from_slice(&rest[..read]);
+        Ok(read)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        let mut world = self.disk.0.lock();
+        if self.is_named(world.fail_syncs_of) {
+            return Err(io::Error::other("the disk is on strike"));
+        }
+        world.steps.push(Step::Sync { inode: self.inode });
+        Ok(())
+    }
+
+    fn set_len(&self, bytes: u64) -> io::Result<()> {
+        let mut world = self.disk.0.lock();
+        let step = Step::SetLen { inode: self.inode, len: bytes as usize };
+        apply(&mut world.files[self.inode], &step);
+        world.steps.push(step);
+        Ok(())
+    }
+
+    fn len(&self) -> io::Result<u64> {
+        Ok(self.disk.0.lock().files[self.inode].len() as u64)
+    }
+}
