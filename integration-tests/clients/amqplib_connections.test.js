@@ -22,7 +22,7 @@ test('a wrong password is refused', async () => {
 });
 
 test('a missing vhost is refused', async () => {
-  await assert.rejects(amqplib.connect(url('guest:guest', 'nowhere')), /530|NOT_ALLOWED|closed/i);
+  await assert.rejects(amqplib.connect(url('guest:guest', 'nowhere')), /530|NOT_ALLOWED|ConnectionClose|closed/i);
 });
 
 test('a channel error leaves the connection open', async () => {

@@ -87,6 +87,11 @@ impl BrokerProcess {
         broker
     }
 
+    /// Later starts get no environment of the test's own.
+    pub fn forget_environment(&mut self) {
+        self.environment.clear();
+    }
+
     /// Starts the broker again on the same data directory; it must have ended before.
     #[track_caller]
     pub fn restart(&mut self) {

@@ -363,6 +363,23 @@ impl Connection {
         self.wire_mut().stream.write_all(octets)
     }
 
+    /// Sends a method; whether the socket took it.
+    pub fn try_send(&self, channel: u16, method: &Method) -> bool {
+        let octets = frame::frame(frame::METHOD, channel, &method.encode());
+        self.try_send_octets(&octets).is_ok()
+    }
+
+    /// The socket itself, for floods that have no time for whole methods; what was received and
+    /// not looked at is lost.
+    ///
+    /// # Panics
+    /// When other handles to the connection are still there.
+    #[track_caller]
+    pub fn into_stream(self) -> TcpStream {
+        let wire = Rc::try_unwrap(self.wire).expect("No channel may be left.");
+        wire.into_inner().stream
+    }
+
     /// Sends a message, its body cut at the agreed frame size.
     #[track_caller]
     pub fn publish(&self, channel: u16, publication: &Publication) {

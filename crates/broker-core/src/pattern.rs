@@ -91,13 +91,17 @@ fn compile(text: &str) -> Result<Regex, PatternFault> {
         .backtrack_limit(BACKTRACK_STEPS_MAX)
         .delegate_size_limit(PROGRAM_BYTES_MAX)
         .build()
-        .map_err(|fault| PatternFault {
-            position: match &fault {
-                fancy_regex::Error::ParseError(position, _) => *position,
-                _ => 0,
-            },
-            problem: fault.to_string().lines().last().unwrap_or_default().trim().into(),
+        .map_err(|fault| match fault {
+            fancy_regex::Error::ParseError(position, problem) => {
+                PatternFault { problem: problem.to_string().into(), position }
+            }
+            other => PatternFault { problem: last_line(&other.to_string()), position: 0 },
         })
+}
+
+/// The regular-expression engine draws the expression first and says what is wrong last.
+fn last_line(text: &str) -> Box<str> {
+    text.lines().last().unwrap_or_default().trim().into()
 }
 
 impl PartialEq for Pattern {

@@ -277,3 +277,43 @@ impl<'de> Visitor<'de> for TermVisitor {
         Ok(Term::Map(map))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use amqp::Value;
+
+    use super::*;
+
+    fn read(json: &str) -> Term {
+        serde_json::from_str(json).unwrap()
+    }
+
+    #[test]
+    fn values_are_shown_in_rabbitmqs_notation() {
+        assert_eq!(read("\"x\"").to_string(), "<<\"x\">>");
+        assert_eq!(read("\"ä\\\"\"").to_string(), "<<\"ä\\\"\"/utf8>>");
+        assert_eq!(read("[1,2.5,true,null]").to_string(), "[1,2.5,true,null]");
+        assert_eq!(read("{\"a\":1,\"b\":{}}").to_string(), "#{<<\"a\">> => 1,<<\"b\">> => #{}}");
+        assert_eq!(Term::pairs(&[("bogus".into(), Term::Integer(11))]), "[{<<\"bogus\">>,11}]");
+    }
+
+    #[test]
+    fn json_comes_back_as_it_was() {
+        let json = r#"{"z":[1,-2,1.5,"s",null,true],"a":{"deep":{"er":9007199254740993}}}"#;
+        assert_eq!(serde_json::to_string(&read(json)).unwrap(), json);
+        assert_eq!(read("18446744073709551615"), Term::Float(18_446_744_073_709_551_615.0));
+    }
+
+    #[test]
+    fn arguments_become_wide_and_come_back_plain() {
+        let term = read(r#"{"i":5,"s":"x","b":true,"f":1.5,"a":[1],"t":{"n":null}}"#);
+        let table = term.to_table();
+        assert_eq!(table.get("i"), Some(&Value::I64(5)));
+        assert_eq!(table.get("f"), Some(&Value::F64(1.5)));
+        assert_eq!(table.get("a"), Some(&Value::Array(vec![Value::I64(1)])));
+        assert_eq!(Term::from(&table), term);
+        assert_eq!(Term::from(&Value::U8(5)), Term::Integer(5));
+        assert_eq!(Term::from(&Value::Decimal { scale: 2, value: 150 }), Term::Float(1.5));
+        assert_eq!(Term::from(&Value::Timestamp(5)), Term::Integer(5));
+    }
+}

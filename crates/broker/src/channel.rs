@@ -42,6 +42,8 @@ pub struct Channel {
     settles: Vec<(QueueId, EntryId, Settlement)>,
     resolved: Resolved<QueueId>,
     consumers: HashMap<ConsumerTag, (Arc<Queue>, ConsumerId)>,
+    /// The consumer of direct replies, and the name they are published to.
+    reply_consumer: Option<(ConsumerTag, QueueName)>,
     last_queue: Option<QueueName>,
     prefetch: Prefetch,
     /// The client takes deliveries: it has not sent `channel.flow(false)`.
@@ -65,6 +67,7 @@ impl Channel {
             settles: Vec::new(),
             resolved: Resolved::new(),
             consumers: HashMap::new(),
+            reply_consumer: None,
             last_queue: None,
             prefetch: Prefetch::default(),
             flowing: true,
@@ -123,6 +126,7 @@ impl Channel {
     /// Ends the channel: its consumers leave, what it holds goes back.
     pub async fn close(mut self) {
         self.end_turn();
+        self.stop_replies();
         let session = self.holder.session.clone();
         self.node.detach(&self.holder, ReturnCause::ChannelClosed).await;
         session.channels.lock().retain(|holder| !Arc::ptr_eq(holder, &self.holder));

@@ -30,6 +30,7 @@ mod pressure;
 mod queue;
 mod record;
 mod recovery;
+mod replies;
 mod route;
 mod route_cache;
 mod server_name;

@@ -23,6 +23,7 @@ use crate::metadata_store::MetadataStore;
 use crate::options::BrokerOptions;
 use crate::pressure::Pressure;
 use crate::queue::{After, Lane, Queue};
+use crate::replies::Replies;
 use crate::session::{SessionOptions, SessionShared};
 use crate::signals::Signal;
 use crate::timers::Timers;
@@ -41,6 +42,7 @@ pub(crate) struct Node {
     pub(crate) pressure: Pressure,
     pub(crate) timers: Arc<Timers>,
     pub(crate) files: Files,
+    pub(crate) replies: Replies,
     pub(crate) counters: Counters,
     pub(crate) failure: crate::failure::Failure,
     ids: AtomicU64,
@@ -60,6 +62,7 @@ impl Node {
             pressure: Pressure::default(),
             timers: Arc::default(),
             files: Files::default(),
+            replies: Replies::default(),
             counters: Counters::default(),
             failure: crate::failure::Failure::default(),
             ids: AtomicU64::new(1),

@@ -32,7 +32,7 @@ const HAS_PRIORITY: u8 = 2;
 const BLOB_DEAD_LETTERED: u8 = 1;
 
 /// What a queue must know of a message without reading it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct EntryMeta {
     pub(crate) persistent: bool,
     pub(crate) priority: Option<u8>,

@@ -43,6 +43,11 @@ pub(crate) struct Alarm {
 }
 
 impl Alarm {
+    #[expect(
+        deprecated,
+        reason = "what takes its place is unsafe, for types that may close or swap their \
+                  descriptor; an OwnedFd behind a private field does neither"
+    )]
     pub(crate) fn new() -> io::Result<Self> {
         let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
         let timer = AsyncFd::new(timerfd_create(TimerfdClockId::Monotonic, flags)?)?;

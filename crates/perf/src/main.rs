@@ -1,2 +1,120 @@
-//! Placeholder until its first commit.
-fn main() {}
+//! `sluicemq-perf`: the load tool for SluiceMQ and every other AMQP 0-9-1 broker.
+//!
+//! | part | files, in reading order |
+//! |---|---|
+//! | what was asked for | `options`, `uri`, `arguments`, `scenario` |
+//! | one connection | `client`, `driver`, `roles`, `orders` |
+//! | one message | `body`, `pacing`, `confirms`, `verify` |
+//! | one run | `plan`, `topology`, `crew`, `course`, `churn`, `run` |
+//! | many runs | `compare`, `soak` |
+//! | what came of it | `figures`, `process`, `machine`, `progress`, `report` |
+//!
+//! Knows the wire (`amqp`) and nothing of our broker's inside: what it measures, it measures alike
+//! on every broker.
+
+mod arguments;
+mod body;
+mod churn;
+mod client;
+mod clock;
+mod confirms;
+mod course;
+mod crew;
+mod driver;
+mod figures;
+mod interrupt;
+mod machine;
+mod options;
+mod orders;
+mod pacing;
+mod plan;
+mod process;
+mod progress;
+mod random;
+mod report;
+mod roles;
+mod run;
+mod topology;
+mod uri;
+mod verify;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use course::Watched;
+use interrupt::Interrupt;
+use options::{Cli, Command, RunOptions};
+use progress::Progress;
+use run::RunSpec;
+
+/// Messages were lost, duplicated, reordered or changed.
+const EXIT_FINDINGS: u8 = 1;
+/// The load could not be run, or broke off.
+const EXIT_FAULT: u8 = 2;
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let outcome = match cli.command {
+        Command::Run(options) => in_runtime(options.broker.threads, run_command(*options)),
+        _ => todo_commands(),
+    };
+    outcome.unwrap_or_else(|fault| {
+        eprintln!("sluicemq-perf: {fault:#}");
+        ExitCode::from(EXIT_FAULT)
+    })
+}
+
+/// Carries out a command on as many threads as were asked for.
+fn in_runtime(
+    threads: u32,
+    command: impl Future<Output = anyhow::Result<ExitCode>>,
+) -> anyhow::Result<ExitCode> {
+    let mut builder = if threads == 1 {
+        tokio::runtime::Builder::new_current_thread()
+    } else {
+        tokio::runtime::Builder::new_multi_thread()
+    };
+    let runtime = builder
+        .worker_threads(threads as usize)
+        .enable_all()
+        .build()?;
+    runtime.block_on(command)
+}
+
+async fn run_command(options: RunOptions) -> anyhow::Result<ExitCode> {
+    let spec = RunSpec {
+        endpoints: options.uris,
+        client: options.broker.client(),
+        watched: Watched {
+            pid: options.broker.pid,
+            data_dir: options.broker.data_dir.clone(),
+        },
+        flags: flags(),
+        threads: options.broker.threads,
+        load: options.load,
+    };
+    let mut progress = Progress::to_stderr();
+    let report = run::run(&spec, &mut Interrupt::listen(), &mut progress).await?;
+    if options.json {
+        println!("{}", serde_json::to_string_pretty(&report)?);
+    } else {
+        print!("{}", report::run_text(&report));
+    }
+    if let Some(fault) = &report.fault {
+        eprintln!("sluicemq-perf: {fault}");
+        return Ok(ExitCode::from(EXIT_FAULT));
+    }
+    if spec.load.verify && (report.has_findings() || !report.verified) {
+        eprintln!("sluicemq-perf: --verify failed");
+        return Ok(ExitCode::from(EXIT_FINDINGS));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The command line as it was given, for the report.
+fn flags() -> String {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    words.join(" ")
+}
+fn todo_commands() -> anyhow::Result<ExitCode> { Ok(ExitCode::SUCCESS) }

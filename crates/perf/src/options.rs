@@ -3,8 +3,6 @@
 mod load;
 mod target;
 
-use std::path::PathBuf;
-
 use clap::{Args, Parser, Subcommand};
 
 pub(crate) use load::{Churn, LoadOptions, OptionFault};

@@ -145,3 +145,99 @@ fn io_step(error: &io::Error) -> String {
     }
     .to_owned()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn open(why: impl Into<OpenError>) -> Failure {
+        Failure::Open {
+            data_dir: "data".into(),
+            why: why.into(),
+        }
+    }
+
+    fn io(kind: io::ErrorKind) -> StorageError {
+        StorageError::Io {
+            doing: "write",
+            path: "data/lock".into(),
+            source: kind.into(),
+        }
+    }
+
+    #[track_caller]
+    fn check(failure: Failure, exit_code: u8, words: &str) {
+        assert_eq!(failure.to_string(), words);
+        assert_eq!(failure.exit_code(), exit_code);
+    }
+
+    #[test]
+    fn a_folder_in_use_is_freed_or_left_to_the_other() {
+        check(
+            open(StorageError::Locked {
+                dir: "data".into(),
+                lock: "data/lock".into(),
+            }),
+            69,
+            "`node.data_dir`: data directory data is in use by another process (lock file \
+             data/lock); stop the other broker, or give this one its own folder with --data-dir DIR",
+        );
+    }
+
+    #[test]
+    fn a_folder_without_rights_is_opened_up_or_left_alone() {
+        check(
+            open(io(io::ErrorKind::PermissionDenied)),
+            69,
+            "`node.data_dir`: cannot write data/lock: permission denied; let this user write \
+             there, or choose another folder with --data-dir DIR",
+        );
+    }
+
+    #[test]
+    fn a_full_disk_needs_room() {
+        check(
+            open(io(io::ErrorKind::StorageFull)),
+            69,
+            "`node.data_dir`: cannot write data/lock: no storage space; make room on the disk",
+        );
+    }
+
+    #[test]
+    fn damage_is_told_with_its_place_and_nothing_is_thrown_away() {
+        let damaged = StorageError::Corrupt {
+            path: "data/journal/1".into(),
+            offset: 512,
+            what: "a record",
+        };
+        check(
+            open(damaged),
+            69,
+            "`node.data_dir`: data/journal/1 is damaged at offset 512: a record; nothing was \
+             changed; restore the folder from a copy, or choose another with --data-dir DIR",
+        );
+    }
+
+    #[test]
+    fn a_folder_of_another_release_is_left_to_it() {
+        check(
+            open(OpenError::MetadataFormat { found: 9 }),
+            70,
+            "`node.data_dir`: the stored metadata has format 9, this release reads format 1; \
+             start the release that wrote data, or choose another folder",
+        );
+    }
+
+    #[test]
+    fn a_stop_that_is_cut_short_says_that_nothing_confirmed_is_lost() {
+        for failure in [Failure::OutOfTime, Failure::Impatient] {
+            assert!(
+                failure
+                    .to_string()
+                    .ends_with("what was confirmed is stored"),
+                "{failure}"
+            );
+            assert_eq!(failure.exit_code(), 75);
+        }
+    }
+}

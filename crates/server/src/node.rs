@@ -30,7 +30,11 @@ pub(crate) async fn run(
     let mut signals = Signals::catch().map_err(Failure::Signals)?;
     tell_settings(&loaded);
     let settings = loaded.settings;
-    let broker = open(&settings).await?;
+    let broker = tokio::select! {
+        opened = open(&settings) => opened?,
+        // Recovery may take long, and may be broken off: it changes nothing that is confirmed.
+        () = signals.stop() => return Ok(()),
+    };
     let running = match listen(&settings, &broker, first_user).await {
         Ok(running) => running,
         Err(failure) => {
@@ -143,7 +147,7 @@ async fn end_of(serving: &mut Option<JoinHandle<std::io::Result<()>>>) -> String
     }
 }
 
-/// Listeners first, then connections (each is told 320), then the storage.
+/// Ends in order: listeners first, then connections (each is told 320), then the storage.
 async fn stop(running: Running, broker: &Broker) -> Result<(), Failure> {
     running.shutdown.cancel();
     if let Some(amqp) = running.amqp
@@ -168,7 +172,7 @@ fn tell_settings(loaded: &Loaded) {
     for changed in &loaded.changed {
         let settings::Changed { key, value, origin } = changed;
         tracing::info!(key, value, %origin, "setting differs from its default");
-        if wiring::WITHOUT_EFFECT.contains(&key.as_str()) {
+        if wiring::asks_in_vain(&loaded.settings, key) {
             tracing::warn!(key, "this version does not act on the setting yet");
         }
     }

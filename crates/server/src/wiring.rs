@@ -4,16 +4,26 @@ use amqp_server::{AmqpServerOptions, ServerIdentity};
 use auth::{AuthPolicy, FirstUser, FirstUserError, Mechanism};
 use broker::BrokerOptions;
 use broker_core::settings as core;
-use settings::{DeliveryLimitCounts, Settings, TimeoutAction};
+use settings::{DeliveryLimitCounts, Listen, Settings, TimeoutAction};
 
 /// Keys that are read and checked, but that no part of the broker acts on in this version.
-pub(crate) const WITHOUT_EFFECT: [&str; 5] = [
+const WITHOUT_EFFECT: [&str; 5] = [
     "listeners.management",
     "listeners.metrics",
     "policies.path",
     "memory.high_watermark",
     "disk.free_limit",
 ];
+
+/// Whether the operator asks for something with this key that this version does not do.
+pub(crate) fn asks_in_vain(settings: &Settings, key: &str) -> bool {
+    let listeners = &settings.listeners;
+    match key {
+        "listeners.management" => listeners.management != Listen::Off,
+        "listeners.metrics" => listeners.metrics != Listen::Off,
+        _ => WITHOUT_EFFECT.contains(&key),
+    }
+}
 
 /// Whom an empty broker starts with; the customary environment variables win.
 pub(crate) fn first_user(
@@ -172,6 +182,30 @@ mod tests {
             ..Default::default()
         };
         settings::load(&sources).expect("valid settings").settings
+    }
+
+    #[test]
+    fn the_keys_without_effect_exist_and_the_reference_file_says_so() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../config/broker.yaml");
+        let reference = std::fs::read_to_string(path).expect("the reference file is there");
+        for key in WITHOUT_EFFECT {
+            assert!(asks_in_vain(&Settings::default(), key));
+            let (_, word) = key.split_once('.').expect("a section and a key");
+            let (above, _) = reference.split_once(&format!("\n  {word}: ")).expect(key);
+            let comment = above.lines().next_back().unwrap_or_default();
+            assert!(
+                comment.contains("Not served yet") || comment.contains("Not acted on yet"),
+                "{key}: {comment}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_listener_that_is_off_asks_for_nothing() {
+        let off = with("listeners.metrics", "off");
+        assert!(!asks_in_vain(&off, "listeners.metrics"));
+        assert!(asks_in_vain(&off, "listeners.management"));
+        assert!(!asks_in_vain(&off, "listeners.amqp"));
     }
 
     #[test]

@@ -128,6 +128,52 @@ fn the_broker_starts_with_nothing_but_a_folder_and_stops_with_zero_on_term() {
 }
 
 #[test]
+fn the_first_start_creates_a_user_and_the_second_does_not() {
+    let folder = folder();
+    let mut named = command(folder.path(), &[]);
+    named
+        .env("RABBITMQ_DEFAULT_USER", "admin")
+        .env("RABBITMQ_DEFAULT_PASS", "x");
+    let mut first = Program::start(named);
+    let line = first.line_with("created the first user and vhost");
+    assert!(line.contains("user=\"admin\" vhost=\"/\""), "{line}");
+    first.ready();
+    first.signal(Signal::TERM);
+    assert_eq!(first.end().0.code(), Some(0));
+
+    let mut second = Program::start(command(folder.path(), &[]));
+    second.ready();
+    let created = second
+        .told
+        .iter()
+        .any(|line| line.contains("created the first user"));
+    assert!(!created, "{}", second.told.join("\n"));
+}
+
+#[test]
+fn a_first_user_from_a_missing_file_ends_the_start() {
+    let folder = folder();
+    let mut command = command(&folder.path().join("data"), &[]);
+    command.env("RABBITMQ_DEFAULT_PASS_FILE", "/nowhere/password");
+    let (code, told) = refused(command);
+    assert_eq!(code, Some(78), "{told}");
+    assert_eq!(
+        told,
+        "sluicemq: environment variable RABBITMQ_DEFAULT_PASS_FILE: /nowhere/password cannot be \
+         read: No such file or directory (os error 2); check the path and its permissions"
+    );
+}
+
+#[test]
+fn a_setting_that_nothing_acts_on_yet_is_warned_of() {
+    let folder = folder();
+    let mut program = Program::start(command(folder.path(), &["--set", "disk.free_limit=1GB"]));
+    let line = program.line_with("does not act on the setting yet");
+    assert!(line.contains("disk.free_limit"), "{line}");
+    program.ready();
+}
+
+#[test]
 fn int_stops_like_term_and_the_folder_can_be_used_again() {
     let folder = folder();
     for _ in 0..2 {

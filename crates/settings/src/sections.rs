@@ -204,7 +204,7 @@ impl Default for Listeners {
 impl Default for Auth {
     fn default() -> Self {
         Self {
-            mechanisms: ["PLAIN", "AMQPLAIN", "ANONYMOUS"]
+            mechanisms: ["ANONYMOUS", "AMQPLAIN", "PLAIN"]
                 .map(str::to_owned)
                 .to_vec(),
             loopback_users: vec!["guest".to_owned()],

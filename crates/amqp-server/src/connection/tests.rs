@@ -35,7 +35,7 @@ impl UserDirectory for OnlyGuest {
             password_hash: HashedPassword::new(HashingAlgorithm::Sha256, b"guest")
                 .to_string()
                 .into(),
-            hashing_algorithm: HashingAlgorithm::Sha256.to_string().into(),
+            hashing_algorithm: HashingAlgorithm::Sha256.name().into(),
             tags: Vec::new(),
         })
     }

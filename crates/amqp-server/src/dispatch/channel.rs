@@ -86,8 +86,14 @@ impl Serving {
             open.flow_asked = None;
             return Ok(());
         }
-        open.channel.flow(active);
-        self.outbox.reply(number, &reply::flow_ok(active));
+        // Between flow-ok(false) and flow-ok(true) the client sees no delivery.
+        if active {
+            self.outbox.reply(number, &reply::flow_ok(active));
+            open.channel.flow(active);
+        } else {
+            open.channel.flow(active);
+            self.outbox.reply(number, &reply::flow_ok(active));
+        }
         Ok(())
     }
 

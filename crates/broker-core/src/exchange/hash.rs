@@ -175,3 +175,6 @@ impl ModulusHash {
 fn is_exchange(target: Target) -> bool {
     matches!(target, Target::Exchange(_))
 }
+
+#[cfg(test)]
+mod tests;

@@ -255,3 +255,36 @@ impl TargetSet {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn a_set_counts_like_a_map(steps in prop::collection::vec((any::<bool>(), 0u64..40), 0..300)) {
+            let mut set = TargetSet::default();
+            let mut model = std::collections::BTreeMap::<Target, u32>::new();
+            for (adds, number) in steps {
+                let target = Target::Queue(QueueId(number));
+                if adds {
+                    set.add(target);
+                    *model.entry(target).or_default() += 1;
+                } else {
+                    set.remove(target);
+                    if let Some(count) = model.get_mut(&target) {
+                        *count -= 1;
+                        if *count == 0 {
+                            model.remove(&target);
+                        }
+                    }
+                }
+                let mut held: Vec<Target> = set.iter().collect();
+                held.sort();
+                prop_assert_eq!(held, model.keys().copied().collect::<Vec<_>>());
+            }
+        }
+    }
+}

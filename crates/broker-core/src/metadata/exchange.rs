@@ -225,8 +225,12 @@ fn note_unbound(vhost: &VhostName, gone: Vec<Arc<Binding>>, events: &mut Vec<Met
     );
 }
 
-/// The record as the policies of its vhost want it.
+/// The record as the policies of its vhost want it. None applies to the default exchange.
+// rabbitmq: the default exchange is routed without alternate exchange
 pub(super) fn with_policy(mut record: ExchangeRecord, vhost: &Vhost) -> ExchangeRecord {
+    if record.name.as_str().is_empty() {
+        return record;
+    }
     let policy = vhost.policies.for_exchange(record.name.as_str());
     record.policy = policy.map(|policy| policy.name.clone());
     let argument = record.arguments.get(ALTERNATE_EXCHANGE).and_then(Value::as_str);

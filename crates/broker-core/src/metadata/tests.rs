@@ -1,1 +1,12 @@
-//! Tests.
+//! The topology told in stories: see `script` for the words.
+
+mod bindings;
+mod exchanges;
+mod policies;
+mod queues;
+mod routing;
+mod script;
+mod stored;
+mod users;
+
+use script::check;

@@ -19,14 +19,31 @@ impl Pause {
     /// The consumers' part of the memory is full.
     pub const MEMORY: Pause = Pause(4);
 
+    /// It was late with a delivery and gets nothing more.
+    pub(super) const LATE: Pause = Pause(1 << 5);
+    /// It is not the single active consumer, or about to step down.
+    pub(super) const BENCHED: Pause = Pause(1 << 6);
+    /// It is no consumer any more.
+    pub(super) const ENDED: Pause = Pause(1 << 7);
+
+    /// The reasons that callers give.
+    pub(super) fn given(self) -> Pause {
+        self.without(Pause::LATE | Pause::BENCHED | Pause::ENDED)
+    }
+
+    pub(super) fn contains(self, reason: Pause) -> bool {
+        self.0 & reason.0 == reason.0
+    }
+
     /// Whether there is no reason.
+    #[inline]
     pub fn is_none(self) -> bool {
         self.0 == 0
     }
 
     /// These reasons without those of `other`.
     #[must_use]
-    pub fn without(self, other: Pause) -> Pause {
+    pub const fn without(self, other: Pause) -> Pause {
         Pause(self.0 & !other.0)
     }
 }
@@ -34,6 +51,7 @@ impl Pause {
 impl BitOr for Pause {
     type Output = Pause;
 
+    #[inline]
     fn bitor(self, other: Pause) -> Pause {
         Pause(self.0 | other.0)
     }

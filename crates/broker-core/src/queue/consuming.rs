@@ -67,6 +67,7 @@ impl<C: Clone> QueueMachine<C> {
             0 => unlimited,
             prefetch => u64::from(prefetch),
         };
+        let benched = if self.rules.single_active { Pause::BENCHED } else { Pause::NONE };
         let timeout_ms = consumer.timeout_ms.or(self.rules.consumer_timeout_ms);
         Lease {
             holder: consumer.holder,
@@ -75,11 +76,10 @@ impl<C: Clone> QueueMachine<C> {
             timeout_ms: timeout_ms.unwrap_or(NO_LIMIT),
             joined: self.leases.next_age(),
             priority: consumer.priority,
-            paused: consumer.paused,
+            paused: consumer.paused.given() | benched,
+            consumer: Some(consumer.id),
             no_ack: consumer.no_ack,
             queued: false,
-            stopped: false,
-            benched: self.rules.single_active,
             role: Role::Consumer(Box::new(consumer)),
         }
     }
@@ -87,7 +87,7 @@ impl<C: Clone> QueueMachine<C> {
     /// Gives the consumer nothing for these reasons, until they are taken back.
     pub fn pause(&mut self, consumer: ConsumerId, why: Pause) {
         if let Some(at) = self.leases.find(consumer) {
-            self.leases.get_mut(at).paused |= why;
+            self.leases.get_mut(at).paused |= why.given();
         }
     }
 
@@ -95,7 +95,7 @@ impl<C: Clone> QueueMachine<C> {
     pub fn resume(&mut self, consumer: ConsumerId, why: Pause) -> bool {
         let Some(at) = self.leases.find(consumer) else { return false };
         let lease = self.leases.get_mut(at);
-        lease.paused = lease.paused.without(why);
+        lease.paused = lease.paused.without(why.given());
         self.rotation.join(at, &mut self.leases);
         self.leases.get(at).queued
     }
@@ -170,7 +170,7 @@ impl<C: Clone> QueueMachine<C> {
     pub fn consumers(&self) -> impl Iterator<Item = ConsumerView<'_>> {
         self.leases.iter().filter_map(|(at, lease)| {
             let state = match (self.rules.single_active, self.active == Some(at)) {
-                _ if lease.stopped => ConsumerState::TimedOut,
+                _ if lease.is_late() => ConsumerState::TimedOut,
                 (false, _) => ConsumerState::Up,
                 (true, true) => ConsumerState::SingleActive,
                 (true, false) => ConsumerState::Waiting,
@@ -178,7 +178,7 @@ impl<C: Clone> QueueMachine<C> {
             Some(ConsumerView {
                 consumer: lease.consumer()?,
                 state,
-                paused: lease.paused,
+                paused: lease.paused.given(),
                 unacked: lease.holds.len(),
             })
         })
@@ -188,10 +188,14 @@ impl<C: Clone> QueueMachine<C> {
 
     /// A delivery has ended: the single active consumer may step down now.
     pub(super) fn elect_after_settle(&mut self, out: &mut Effects<C>) {
+        if !self.rules.single_active {
+            return;
+        }
+        let stepping_down = Pause::BENCHED | Pause::LATE;
         let stays = self.active.is_some_and(|at| {
-            self.leases.is_consumer(at) && !self.leases.get(at).benched && !self.leases.get(at).stopped
+            self.leases.is_consumer(at) && self.leases.get(at).paused.without(stepping_down) == self.leases.get(at).paused
         });
-        if self.rules.single_active && !stays {
+        if !stays {
             self.elect(out);
         }
     }
@@ -206,11 +210,11 @@ impl<C: Clone> QueueMachine<C> {
             return;
         };
         let lease = self.leases.get(at);
-        let (stopped, idle) = (lease.stopped, lease.holds.len() == 0);
+        let (late, idle) = (lease.is_late(), lease.holds.len() == 0);
         let rival = self.best_candidate(Some(at));
         let outranked = self.rules.kind == QueueKind::Quorum
             && rival.is_some_and(|rival| self.leases.get(rival).priority > lease.priority);
-        if !stopped && !outranked {
+        if !late && !outranked {
             self.bench(at, false);
             return;
         }
@@ -225,7 +229,7 @@ impl<C: Clone> QueueMachine<C> {
 
     fn best_candidate(&self, except: Option<u32>) -> Option<u32> {
         let candidates = self.leases.iter().filter(|(at, lease)| {
-            Some(*at) != except && lease.consumer().is_some() && !lease.stopped
+            Some(*at) != except && lease.consumer.is_some() && !lease.is_late()
         });
         let best = candidates.max_by_key(|(_, lease)| (lease.priority, std::cmp::Reverse(lease.joined)));
         best.map(|(at, _)| at)
@@ -238,14 +242,17 @@ impl<C: Clone> QueueMachine<C> {
             self.bench(at, false);
         }
         if before != at {
-            let consumer = at.and_then(|at| self.leases.get(at).consumer_id());
+            let consumer = at.and_then(|at| self.leases.get(at).consumer);
             out.push(Effect::ActiveConsumer { consumer });
         }
     }
 
     fn bench(&mut self, at: u32, benched: bool) {
-        self.leases.get_mut(at).benched = benched;
-        if !benched {
+        let lease = self.leases.get_mut(at);
+        if benched {
+            lease.paused |= Pause::BENCHED;
+        } else {
+            lease.paused = lease.paused.without(Pause::BENCHED);
             self.rotation.join(at, &mut self.leases);
         }
     }

@@ -1,7 +1,7 @@
 //! What time does to a queue: messages expire, returns come due, deliveries are late, dead
 //! letters are tried again, and an unused queue ends.
 
-use super::WORK_PER_CALL_MAX;
+use super::{Pause, WORK_PER_CALL_MAX};
 use super::effect::{
     CancelCause, Effect, Effects, Gone, ReturnCause, Settlement, TimedOut, TimeoutAction,
 };
@@ -153,12 +153,12 @@ impl<C: Clone> QueueMachine<C> {
         let lease = self.leases.get(at);
         let action = self.timeout_action(lease);
         let Some(first) = lease.holds.first() else { return };
-        let told_before = lease.stopped;
+        let told_before = lease.is_late();
         let oldest = *self.holds.get(first);
         let Some(entry) = self.table.id_at(oldest.place) else { return };
         let mut report = TimedOut {
             holder: lease.holder,
-            consumer: lease.consumer_id(),
+            consumer: lease.consumer,
             entry,
             overdue: 0,
             since: oldest.since,
@@ -199,13 +199,13 @@ impl<C: Clone> QueueMachine<C> {
         match action {
             TimeoutAction::ReturnOnly => {}
             TimeoutAction::CancelConsumer => {
-                let Some(consumer) = lease.consumer_id() else { return };
+                let Some(consumer) = lease.consumer else { return };
                 self.end_consumer(at, true);
                 out.push(Effect::ConsumerCancelled { consumer, holder, why: CancelCause::Timeout });
             }
             TimeoutAction::CloseChannel => {
                 for of_channel in self.leases.of_holder(holder) {
-                    self.leases.get_mut(of_channel).stopped = true;
+                    self.leases.get_mut(of_channel).paused |= Pause::LATE;
                 }
             }
         }

@@ -125,52 +125,32 @@ impl<C: Clone> QueueMachine<C> {
     /// Deals with the message that is next.
     pub(super) fn step(&mut self, now: Timestamp, out: &mut Effects<C>) -> Step {
         let Some(head) = self.ready.head() else { return Step::Empty };
-        let Some((_, message)) = self.table.cell_mut(head.place) else { return Step::Empty };
+        let Some(spot) = self.table.locate(head.place) else { return Step::Empty };
+        let Some((entry, message)) = self.table.at_mut(spot) else { return Step::Empty };
         if message.expired(now) {
             self.die(head.place, DeathReason::Expired, out);
             return Step::Expired;
         }
-        let bytes = message.bytes;
         let Some(at) = self.rotation.first(&mut self.leases) else { return Step::NoCredit };
-        let lease = self.leases.get(at);
-        let (consumer, holder, no_ack) = (lease.consumer_id(), lease.holder, lease.no_ack);
-        let handed = match no_ack {
-            true => self.hand_over(head),
-            false => self.hold(head, at, now),
-        };
-        self.rotation.turn(&mut self.leases);
-        if let Some(handed) = handed {
-            out.push(Effect::Deliver(handed.delivery(consumer, holder, no_ack)));
-        }
-        Step::Delivered { bytes }
-    }
-
-    /// The head leaves the queue with its delivery.
-    fn hand_over(&mut self, head: Head) -> Option<Handed<C>> {
-        self.ready.take(head, &self.table);
-        let (entry, message) = self.table.remove(head.place)?;
-        self.amounts.ready.sub(message.bytes);
-        let Message { content, bytes, delivery_count, acquired_count, .. } = message;
-        Some(Handed { entry, content, bytes, delivery_count, acquired_count })
-    }
-
-    /// The head is held by this lease.
-    fn hold(&mut self, head: Head, at: u32, now: Timestamp) -> Option<Handed<C>> {
-        self.ready.take(head, &self.table);
-        let (entry, message) = self.table.cell_mut(head.place)?;
-        let handed = Handed {
-            entry,
-            content: message.content.clone(),
-            bytes: message.bytes,
-            delivery_count: message.delivery_count,
-            acquired_count: message.acquired_count,
-        };
-        self.amounts.ready.sub(handed.bytes);
         let lease = self.leases.get_mut(at);
-        message.state = State::Held(self.holds.push(&mut lease.holds, at, head.place, now));
-        self.amounts.unacked.add(handed.bytes);
-        note_late(&mut self.late_from, lease.timeout_ms, now);
-        Some(handed)
+        let (consumer, holder, no_ack) = (lease.consumer, lease.holder, lease.no_ack);
+        let handed = match no_ack {
+            true => self.table.take(spot).map(Handed::whole),
+            false => {
+                message.state = State::Held(self.holds.push(&mut lease.holds, at, head.place, now));
+                note_late(&mut self.late_from, lease.timeout_ms, now);
+                self.amounts.unacked.add(message.bytes);
+                Some(Handed::copy(entry, message))
+            }
+        };
+        let has_credit = lease.has_credit();
+        self.rotation.turn(has_credit, &mut self.leases);
+        self.ready.take(head, &self.table);
+        let Some(handed) = handed else { return Step::Empty };
+        let bytes = handed.bytes;
+        self.amounts.ready.sub(bytes);
+        out.push(Effect::Deliver(handed.delivery(consumer, holder, no_ack)));
+        Step::Delivered { bytes }
     }
 
     /// A message that was taken out is held by this lease.
@@ -196,11 +176,16 @@ impl<C: Clone> QueueMachine<C> {
         }
         self.touch(now, Use::Get);
         let Some(head) = self.unexpired_head(now, out) else { return Ok(None) };
-        let handed = match no_ack {
-            true => self.hand_over(head),
-            false => {
-                let at = self.fetch_lease(holder)?;
-                self.hold(head, at, now)
+        let lease = match no_ack {
+            true => None,
+            false => Some(self.fetch_lease(holder)?),
+        };
+        self.take_out(head.place);
+        let handed = match lease {
+            None => self.table.remove(head.place).map(Handed::whole),
+            Some(at) => {
+                self.place_held(head.place, at, now);
+                self.table.cell_mut(head.place).map(|(entry, message)| Handed::copy(entry, message))
             }
         };
         self.refusing = self.refusing && self.still_refuses();
@@ -236,11 +221,10 @@ impl<C: Clone> QueueMachine<C> {
             timeout_ms: self.rules.consumer_timeout_ms.unwrap_or(NO_LIMIT),
             joined: 0,
             priority: 0,
-            paused: Pause::NONE,
+            paused: Pause::ENDED,
+            consumer: None,
             no_ack: false,
             queued: false,
-            stopped: false,
-            benched: false,
         }))
     }
 }
@@ -255,6 +239,25 @@ struct Handed<C> {
 }
 
 impl<C> Handed<C> {
+    fn whole((entry, message): (EntryId, Message<C>)) -> Self {
+        let Message { content, bytes, delivery_count, acquired_count, .. } = message;
+        Self { entry, content, bytes, delivery_count, acquired_count }
+    }
+
+    #[inline]
+    fn copy(entry: EntryId, message: &Message<C>) -> Self
+    where
+        C: Clone,
+    {
+        Self {
+            entry,
+            content: message.content.clone(),
+            bytes: message.bytes,
+            delivery_count: message.delivery_count,
+            acquired_count: message.acquired_count,
+        }
+    }
+
     #[inline]
     fn delivery(self, consumer: Option<ConsumerId>, holder: HolderId, no_ack: bool) -> Delivery<C> {
         let Self { entry, content, bytes, delivery_count, acquired_count } = self;

@@ -34,14 +34,12 @@ pub(super) struct Lease {
     /// Age among consumers; a single active one that steps down is young again.
     pub(super) joined: u64,
     pub(super) priority: i64,
+    /// Reasons to give it nothing: those of callers and of the queue.
     pub(super) paused: Pause,
+    pub(super) consumer: Option<ConsumerId>,
     pub(super) no_ack: bool,
     /// Stands in the rotation.
     pub(super) queued: bool,
-    /// Was late; gets nothing more.
-    pub(super) stopped: bool,
-    /// Not the single active consumer, or about to step down.
-    pub(super) benched: bool,
 }
 
 impl Lease {
@@ -52,17 +50,21 @@ impl Lease {
         }
     }
 
-    pub(super) fn consumer_id(&self) -> Option<ConsumerId> {
-        self.consumer().map(|consumer| consumer.id)
+    /// Was late; gets nothing more.
+    pub(super) fn is_late(&self) -> bool {
+        self.paused.contains(Pause::LATE)
+    }
+
+    /// Whether it holds less than it may.
+    #[inline]
+    pub(super) fn has_credit(&self) -> bool {
+        u64::from(self.holds.len()) < self.credit
     }
 
     /// Whether it may be given a message.
+    #[inline]
     pub(super) fn is_open(&self) -> bool {
-        u64::from(self.holds.len()) < self.credit
-            && self.paused.is_none()
-            && !self.stopped
-            && !self.benched
-            && matches!(self.role, Role::Consumer(_))
+        self.has_credit() && self.paused.is_none()
     }
 }
 
@@ -93,7 +95,7 @@ impl Leases {
 
     pub(super) fn add(&mut self, lease: Lease) -> u32 {
         let at = self.free.pop().unwrap_or(self.slots.len() as u32);
-        if let Some(id) = lease.consumer_id() {
+        if let Some(id) = lease.consumer {
             self.by_consumer.insert(id, at);
         }
         self.by_holder.entry(lease.holder).or_default().push(at);
@@ -112,7 +114,7 @@ impl Leases {
     /// Whether a consumer has this lease.
     pub(super) fn is_consumer(&self, at: u32) -> bool {
         let lease = self.slots.get(at as usize).and_then(Option::as_ref);
-        lease.is_some_and(|lease| lease.consumer().is_some())
+        lease.is_some_and(|lease| lease.consumer.is_some())
     }
 
     /// A live lease.
@@ -137,16 +139,17 @@ impl Leases {
     /// The consumer is no longer one; its deliveries stay.
     pub(super) fn cancel(&mut self, at: u32, by_timeout: bool) {
         let lease = self.get_mut(at);
-        let role = std::mem::replace(&mut lease.role, Role::Cancelled { by_timeout });
-        if let Role::Consumer(consumer) = role {
-            self.by_consumer.remove(&consumer.id);
+        lease.role = Role::Cancelled { by_timeout };
+        lease.paused |= Pause::ENDED;
+        if let Some(consumer) = lease.consumer.take() {
+            self.by_consumer.remove(&consumer);
         }
     }
 
     /// Ends a lease without a consumer or deliveries.
     pub(super) fn end_if_idle(&mut self, at: u32) {
         let lease = self.get(at);
-        if lease.consumer().is_some() || lease.holds.len() > 0 {
+        if lease.consumer.is_some() || lease.holds.len() > 0 {
             return;
         }
         let holder = lease.holder;

@@ -63,7 +63,10 @@ impl Line {
         if self.stale > 0 {
             self.trim(table);
         }
-        self.shrink();
+        // Seldom enough to cost nothing, often enough to follow a falling line.
+        if self.places.len().is_multiple_of(KEPT_PLACES) {
+            self.shrink();
+        }
     }
 
     fn shrink(&mut self) {
@@ -159,7 +162,7 @@ impl Ready {
         returned.into_iter().chain(levels.filter_map(|(at, level)| level.head(at)))
     }
 
-    /// Takes a head out. The caller has not changed its message yet.
+    /// Takes a head out, whatever its message is by then.
     pub(super) fn take<C>(&mut self, head: Head, table: &Table<C>) {
         match head.source {
             Source::Returned => self.returned.pop(table),

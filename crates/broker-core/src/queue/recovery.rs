@@ -140,7 +140,7 @@ impl<C: Clone> QueueMachine<C> {
                 let lease = self.leases.get(hold.lease);
                 EntryState::Unacked {
                     holder: lease.holder,
-                    consumer: lease.consumer_id(),
+                    consumer: lease.consumer,
                     since: hold.since,
                 }
             }

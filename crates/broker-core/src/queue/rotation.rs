@@ -54,15 +54,15 @@ impl Rotation {
     }
 
     /// The first has had its turn: it goes to the end, or out when it has no credit left.
-    pub(super) fn turn(&mut self, leases: &mut Leases) {
+    #[inline]
+    pub(super) fn turn(&mut self, has_credit: bool, leases: &mut Leases) {
         let Some(turns) = self.turns.first_mut() else { return };
-        let Some(at) = turns.line.front().copied() else { return };
-        let lease = leases.get_mut(at);
-        if !lease.is_open() {
-            lease.queued = false;
-            turns.line.pop_front();
-        } else if turns.line.len() > 1 {
-            turns.line.rotate_left(1);
+        if has_credit {
+            if turns.line.len() > 1 {
+                turns.line.rotate_left(1);
+            }
+        } else if let Some(at) = turns.line.pop_front() {
+            leases.get_mut(at).queued = false;
         }
     }
 

@@ -130,6 +130,8 @@ pub(super) struct Table<C> {
     any_id: bool,
     /// Messages in the last chunk when the table was last emptied: the next burst may be as long.
     burst: u8,
+    /// The number of the first chunk, or a guess that is only slower.
+    first_number: u64,
 }
 
 impl<C> Table<C> {
@@ -142,6 +144,7 @@ impl<C> Table<C> {
             last_id: EntryId(0),
             any_id: false,
             burst: 0,
+            first_number: 0,
         }
     }
 
@@ -197,6 +200,7 @@ impl<C> Table<C> {
             _ => Vec::with_capacity(capacity),
         };
         self.chunks.push_back(Chunk { number, first_id, live: 0, cells: Cells::Dense(cells) });
+        self.front_changed();
     }
 
     fn is_complete(&self, chunk: &Chunk<C>) -> bool {
@@ -211,6 +215,7 @@ impl<C> Table<C> {
         }
         if chunk.live == 0 {
             self.chunks.remove(at);
+            self.front_changed();
             self.shrink_directory();
             return;
         }
@@ -237,9 +242,8 @@ impl<C> Table<C> {
 
     #[inline]
     fn chunk_index(&self, number: u64) -> Option<usize> {
-        let front = self.chunks.front()?.number;
         // Without gaps this is it; each gap only moves it towards the front.
-        let latest = usize::try_from(number.checked_sub(front)?).ok()?;
+        let latest = number.wrapping_sub(self.first_number) as usize;
         if self.chunks.get(latest).is_some_and(|chunk| chunk.number == number) {
             return Some(latest);
         }
@@ -251,38 +255,20 @@ impl<C> Table<C> {
         self.chunks.binary_search_by_key(&number, |chunk| chunk.number).ok()
     }
 
-    #[inline]
     pub(super) fn get(&self, place: Place) -> Option<&Message<C>> {
-        let chunk = self.chunk_index(place.chunk())?;
-        let cell = self.chunks[chunk].cell_index(place.slot())?;
-        self.at(Spot { chunk, cell })
+        self.at(self.locate(place)?)
     }
 
     pub(super) fn get_mut(&mut self, place: Place) -> Option<&mut Message<C>> {
         self.cell_mut(place).map(|(_, message)| message)
     }
 
-    #[inline]
     pub(super) fn cell_mut(&mut self, place: Place) -> Option<(EntryId, &mut Message<C>)> {
-        let at = self.chunk_index(place.chunk())?;
-        let chunk = &mut self.chunks[at];
-        let cell = chunk.cell_index(place.slot())?;
-        match &mut chunk.cells {
-            Cells::Dense(cells) => {
-                let cell = &mut cells[cell];
-                Some((cell.id, cell.message.as_mut()?))
-            }
-            Cells::Packed(cells) => {
-                let cell = &mut cells[cell];
-                Some((cell.1, &mut cell.2))
-            }
-        }
+        self.at_mut(self.locate(place)?)
     }
 
     pub(super) fn remove(&mut self, place: Place) -> Option<(EntryId, Message<C>)> {
-        let chunk = self.chunk_index(place.chunk())?;
-        let cell = self.chunks[chunk].cell_index(place.slot())?;
-        self.take(Spot { chunk, cell })
+        self.take(self.locate(place)?)
     }
 
     /// The table is empty: keeps next to nothing.
@@ -302,7 +288,14 @@ impl<C> Table<C> {
         if !small {
             self.chunks.clear();
         }
+        self.front_changed();
         self.shrink_directory();
+    }
+
+    fn front_changed(&mut self) {
+        if let Some(front) = self.chunks.front() {
+            self.first_number = front.number;
+        }
     }
 
     /// The place of a live message.
@@ -327,6 +320,29 @@ impl<C> Table<C> {
         Some(spot)
     }
 
+    /// Where the message of a place is, for the calls that directly follow.
+    #[inline]
+    pub(super) fn locate(&self, place: Place) -> Option<Spot> {
+        let chunk = self.chunk_index(place.chunk())?;
+        let cell = self.chunks[chunk].cell_index(place.slot())?;
+        Some(Spot { chunk, cell })
+    }
+
+    /// The message of a spot, with its id.
+    #[inline]
+    pub(super) fn at_mut(&mut self, spot: Spot) -> Option<(EntryId, &mut Message<C>)> {
+        match &mut self.chunks[spot.chunk].cells {
+            Cells::Dense(cells) => {
+                let cell = &mut cells[spot.cell];
+                Some((cell.id, cell.message.as_mut()?))
+            }
+            Cells::Packed(cells) => {
+                let cell = &mut cells[spot.cell];
+                Some((cell.1, &mut cell.2))
+            }
+        }
+    }
+
     /// The message of a spot.
     #[inline]
     pub(super) fn at(&self, spot: Spot) -> Option<&Message<C>> {
@@ -337,6 +353,7 @@ impl<C> Table<C> {
     }
 
     /// Removes the message of a spot.
+    #[inline]
     pub(super) fn take(&mut self, spot: Spot) -> Option<(EntryId, Message<C>)> {
         let chunk = &mut self.chunks[spot.chunk];
         let removed = match &mut chunk.cells {

@@ -12,6 +12,7 @@ use crate::content::LoadedBlob;
 use crate::outbox::MessageView;
 use crate::queue::{After, Queue};
 use crate::record::Blob;
+use crate::replies::ReplyName;
 use crate::server_name;
 
 /// `basic.consume`.
@@ -72,7 +73,6 @@ impl Channel {
     pub async fn consume(&mut self, consume: Consume) -> Result<ConsumerTag, Refusal> {
         self.settle_down().await;
         let queue = self.named(consume.queue)?;
-        self.access.check(&self.node, &Operation::QueueRead { queue: queue.as_str() })?;
         let tag = match consume.consumer_tag.as_str().is_empty() {
             true => server_name::consumer_tag(),
             false => consume.consumer_tag,
@@ -80,6 +80,10 @@ impl Channel {
         if self.consumers.get(&tag).is_some_and(|(queue, id)| queue.has_consumer(*id)) {
             return Err(Refusal::ConsumerTagInUse { tag: tag.as_str().into() });
         }
+        if ReplyName::of(queue.as_str()) == Some(ReplyName::Queue) {
+            return self.consume_replies(tag, consume.no_ack);
+        }
+        self.access.check(&self.node, &Operation::QueueRead { queue: queue.as_str() })?;
         let record = self.open_queue(&queue)?;
         let arguments = ConsumerArguments::parse(
             &consume.arguments,
@@ -115,6 +119,27 @@ impl Channel {
         Ok(tag)
     }
 
+    /// The channel wants direct replies.
+    // rabbitmq docs: direct reply-to
+    fn consume_replies(&mut self, tag: ConsumerTag, no_ack: bool) -> Result<ConsumerTag, Refusal> {
+        if !no_ack {
+            return Err(Refusal::ReplyConsumerAcknowledges);
+        }
+        if self.reply_consumer.is_some() {
+            return Err(Refusal::ReplyConsumerExists);
+        }
+        let name = self.node.replies.open(&self.holder, &tag);
+        self.reply_consumer = Some((tag.clone(), name));
+        Ok(tag)
+    }
+
+    /// Later replies are dropped.
+    pub(super) fn stop_replies(&mut self) {
+        if let Some((_, name)) = self.reply_consumer.take() {
+            self.node.replies.close(&name);
+        }
+    }
+
     /// Deliveries to the consumer begin.
     pub fn start_consumer(&mut self, tag: &ConsumerTag) {
         if let Some((queue, consumer)) = self.consumers.get(tag) {
@@ -125,6 +150,9 @@ impl Channel {
     /// `basic.cancel`. What the consumer holds stays with the channel; an unknown tag is no error.
     pub async fn cancel(&mut self, tag: &str) {
         self.settle_down().await;
+        if self.reply_consumer.as_ref().is_some_and(|(replies, _)| replies.as_str() == tag) {
+            return self.stop_replies();
+        }
         let Some((queue, consumer)) = self.consumers.remove(tag) else { return };
         let mut after = After::default();
         queue.remove_consumer(&self.node, consumer, &mut after);

@@ -11,6 +11,7 @@ use crate::clock;
 use crate::origin::{CommitReceipt, Origin};
 use crate::outbox::{MessageView, Outgoing};
 use crate::record::{EntryMeta, NewMessage};
+use crate::replies::{REPLY_QUEUE, ReplyName};
 use crate::route::Route;
 
 /// A message as a client publishes it.
@@ -61,7 +62,13 @@ impl Channel {
         if let Some(claimed) = scan.user_id {
             self.access.check_user_id(&self.node, claimed)?;
         }
+        let wants_replies = self.check_reply_to(scan.reply_to)?;
         let expiration = scan.expiration.map(expiration::parse).transpose()?;
+        if publish.exchange.is_empty()
+            && ReplyName::of(publish.routing_key) == Some(ReplyName::Requester)
+        {
+            return Ok(self.prepare_reply(publish));
+        }
         let vhost = &self.holder.session.options.vhost;
         let route = self.routes.route(
             &self.node,
@@ -82,8 +89,58 @@ impl Channel {
                 acquired_count: 0,
             },
             route,
-            without_bcc: has_bcc.then(|| without_bcc(properties)),
+            properties: self.edited(properties, has_bcc, wants_replies),
+            reply: false,
         })
+    }
+
+    /// A direct reply: it waits for nothing and nobody is told when its requester has gone.
+    fn prepare_reply(&self, publish: &Publish<'_>) -> Prepared {
+        self.node.replies.deliver(&NewMessage {
+            exchange: publish.exchange,
+            routing_key: publish.routing_key,
+            properties: publish.properties,
+            body: publish.body,
+            dead_lettered: false,
+        });
+        Prepared {
+            meta: EntryMeta::default(),
+            route: Arc::default(),
+            properties: None,
+            reply: true,
+        }
+    }
+
+    /// Refuses a request for direct replies from a channel that does not take them.
+    fn check_reply_to(&self, reply_to: Option<&[u8]>) -> Result<bool, Refusal> {
+        let wants_replies = reply_to == Some(REPLY_QUEUE.as_bytes());
+        if wants_replies && self.reply_consumer.is_none() {
+            return Err(Refusal::ReplyConsumerMissing);
+        }
+        Ok(wants_replies)
+    }
+
+    /// The property block as consumers see it, where it is not the publisher's own.
+    fn edited(
+        &self,
+        properties: Properties<'_>,
+        has_bcc: bool,
+        wants_replies: bool,
+    ) -> Option<Vec<u8>> {
+        if !has_bcc && !wants_replies {
+            return None;
+        }
+        let mut builder = PropertiesBuilder::from(properties);
+        if has_bcc {
+            let edited = builder.edit_headers(|headers| {
+                headers.remove("BCC");
+            });
+            builder = edited.ok()?;
+        }
+        if wants_replies && let Some((_, name)) = &self.reply_consumer {
+            builder = builder.reply_to(name.as_str());
+        }
+        Some(builder.build())
     }
 
     /// Sends a checked publish on its way; one of a commit tells the receipt what became of it.
@@ -96,12 +153,12 @@ impl Channel {
         let message = NewMessage {
             exchange: publish.exchange,
             routing_key: publish.routing_key,
-            properties: prepared.without_bcc.as_deref().unwrap_or(publish.properties),
+            properties: prepared.properties.as_deref().unwrap_or(publish.properties),
             body: publish.body,
             dead_lettered: false,
         };
         let route = &prepared.route;
-        if route.is_empty() && publish.mandatory {
+        if route.is_empty() && publish.mandatory && !prepared.reply {
             self.return_unroutable(&message);
         }
         let verdicts = route.verdicts();
@@ -142,13 +199,9 @@ impl Channel {
 pub(super) struct Prepared {
     pub(super) meta: EntryMeta,
     pub(super) route: Arc<Route>,
-    /// The property block without the blind copies, which no consumer may see.
-    pub(super) without_bcc: Option<Vec<u8>>,
-}
-
-fn without_bcc(properties: Properties<'_>) -> Vec<u8> {
-    let edited = PropertiesBuilder::from(properties).edit_headers(|headers| {
-        headers.remove("BCC");
-    });
-    edited.map_or_else(|_| properties.raw().to_vec(), |builder| builder.build())
+    /// The property block as consumers see it, where the broker had to change it: no blind
+    /// copies, and the name for direct replies.
+    pub(super) properties: Option<Vec<u8>>,
+    /// A direct reply, which is on its way already.
+    pub(super) reply: bool,
 }

@@ -13,6 +13,7 @@ use std::sync::atomic::Ordering;
 
 use super::Channel;
 use crate::queue::{After, Queue};
+use crate::replies::ReplyName;
 use crate::server_name;
 
 /// `exchange.declare`.
@@ -224,6 +225,9 @@ impl Channel {
     /// Not permitted, locked, reserved, invalid, at a limit, or one that differs exists.
     pub async fn declare_queue(&mut self, declare: DeclareQueue) -> Result<QueueDeclared, Refusal> {
         self.settle_down().await;
+        if let Some(declared) = self.declare_reply_queue(&declare.queue) {
+            return declared;
+        }
         if declare.passive {
             let queue = self.named(declare.queue)?;
             let operation = Operation::QueueDeclarePassive { queue: queue.as_str() };
@@ -258,6 +262,19 @@ impl Channel {
             self.holder.session.owns_exclusive.store(true, Ordering::Release);
         }
         self.declared(&record)
+    }
+
+    /// Reply names are there when somebody waits for replies; nothing is ever declared.
+    // rabbitmq docs: direct reply-to, declaring
+    fn declare_reply_queue(&self, queue: &QueueName) -> Option<Result<QueueDeclared, Refusal>> {
+        let exists = match ReplyName::of(queue.as_str())? {
+            ReplyName::Queue => true,
+            ReplyName::Requester => self.node.replies.is_open(queue.as_str()),
+        };
+        Some(match exists {
+            true => Ok(QueueDeclared { queue: queue.clone(), message_count: 0, consumer_count: 1 }),
+            false => Err(Refusal::QueueNotFound { queue: queue.clone(), vhost: self.vhost() }),
+        })
     }
 
     fn declared(&mut self, record: &Arc<QueueRecord>) -> Result<QueueDeclared, Refusal> {
@@ -347,6 +364,9 @@ impl Channel {
             bind.binding_key = self.named(bind.queue.clone())?.to_string();
         }
         bind.queue = self.named(bind.queue)?;
+        if ReplyName::of(bind.queue.as_str()) == Some(ReplyName::Requester) {
+            return Err(Refusal::VolatileQueueBinding);
+        }
         if bind.exchange.as_str().is_empty() {
             return Err(Refusal::DefaultExchange);
         }

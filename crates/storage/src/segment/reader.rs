@@ -49,38 +49,32 @@ impl SegmentFile {
         ))
     }
 
-    /// Everything in the segment: from the footer when there is one, else from the items themselves,
-    /// up to a torn tail. `None` when not even the header was made durable.
+    /// Everything in the segment: from the footer when there is a whole one, else from the items
+    /// themselves, up to a torn tail. `None` when not even the header was made durable.
     pub(super) fn contents(&self) -> Result<Option<Contents>> {
-        if let Some(trailer) = self.trailer()? {
-            let entries = self.footer(&trailer)?;
-            return Ok(Some(Contents {
-                entries,
-                end: trailer.entries_offset,
-                closed: true,
-            }));
+        if let Some(trailer) = self.trailer()?
+            && let Some(entries) = self.footer(&trailer)?
+        {
+            return Ok(Some(Contents { entries, end: trailer.entries_offset, closed: true }));
         }
         if !self.check_header()? {
             return Ok(None);
         }
         let (entries, end) = self.walk()?;
-        Ok(Some(Contents {
-            entries,
-            end,
-            closed: false,
-        }))
+        Ok(Some(Contents { entries, end, closed: false }))
     }
 
-    fn footer(&self, trailer: &Trailer) -> Result<Vec<Entry>> {
+    /// The entries of the footer, if they were written whole.
+    fn footer(&self, trailer: &Trailer) -> Result<Option<Vec<Entry>>> {
         let len = u64::from(trailer.items) * format::ENTRY_BYTES;
         let bytes = self.read(trailer.entries_offset, len)?;
         if bytes.len() as u64 != len || crc32c::crc32c(&bytes) != trailer.entries_crc {
-            return Err(self.damage(trailer.entries_offset, "the footer of a segment"));
+            return Ok(None);
         }
         let mut fields = bytes.as_slice();
         let mut entries = Vec::with_capacity(trailer.items as usize);
         entries.extend(std::iter::from_fn(|| format::decode_entry(&mut fields)));
-        Ok(entries)
+        Ok(Some(entries))
     }
 
     /// False when the header was never made durable, an error when it is damaged.

@@ -21,8 +21,6 @@ const BUFFER_BYTES: usize = 256 * 1024;
 #[derive(Debug, Default)]
 pub(super) struct Writer {
     open: Option<Open>,
-    /// Closed since the last sync.
-    closed: Vec<SegmentFile>,
     /// Whether the directory has names that are not durable.
     created: bool,
     /// Whether the newest segment on disk has been looked at.
@@ -129,9 +127,6 @@ impl Writer {
 
     /// Makes everything appended durable.
     pub(super) fn sync(&mut self, files: &OpenFiles) -> Result<()> {
-        for closed in mem::take(&mut self.closed) {
-            closed.file.sync().during("sync", &closed.path)?;
-        }
         if let Some(open) = self.open.as_mut() {
             open.write(files)?;
             if let Some(file) = open.file.take() {
@@ -176,15 +171,12 @@ impl Writer {
                 what: "a segment just written",
             });
         };
-        write_footer(&segment, &contents.entries, contents.end)?;
-        self.closed.push(segment);
-        Ok(())
+        write_footer(&segment, &contents.entries, contents.end)
     }
 
     /// Forgets a segment that is about to be removed.
     pub(super) fn forget(&mut self, segment: u32) {
         self.open.take_if(|open| open.key.1 == segment);
-        self.closed.retain(|closed| closed.key.1 != segment);
     }
 
     /// End of the open segment in the file, if that is the one.
@@ -219,8 +211,10 @@ impl Open {
     }
 }
 
-/// Writes the footer behind the items; not synced.
+/// Makes the items durable, then writes the footer behind them. The footer itself need not be durable:
+/// what it says can be read from the items; but it must never tell of items that are not.
 pub(super) fn write_footer(segment: &SegmentFile, entries: &[Entry], end: u64) -> Result<()> {
+    segment.file.sync().during("sync", &segment.path)?;
     let footer = format::encode_footer(entries, end);
     // The trailer is found at the very end, so nothing may lie behind it.
     segment.file.set_len(end).during("cut", &segment.path)?;

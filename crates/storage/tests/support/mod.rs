@@ -1,7 +1,7 @@
 //! What the tests of this crate share: a disk that remembers, a sink that collects, an owner with a model.
 //!
 //! Used by several test programs, each of which needs only some of it.
-#![allow(dead_code)]
+#![allow(dead_code, unreachable_pub)]
 
 pub mod disk;
 pub mod shelf;

@@ -73,10 +73,20 @@ async fn a_body_over_the_limit_is_refused_only_when_it_has_come() {
     .await;
     let mut client = world.open_channel().await;
     client.declare(1, "q").await;
-    let bytes = client.publish_bytes(1, "q", false, &[0; 1001]);
-    client.send(&bytes[..bytes.len() - 500]).await;
+    // basic.publish and a header that announces 1001 bytes, then the body in two frames.
+    client
+        .send(&frame(1, 1, b"\0\x3c\0\x28\0\0\0\x01q\0"))
+        .await;
+    client
+        .send(&frame(
+            2,
+            1,
+            &[0, 60, 0, 0, 0, 0, 0, 0, 0, 0, 3, 0xe9, 0, 0],
+        ))
+        .await;
+    client.send(&frame(3, 1, &[0; 1000])).await;
     client.open_channel(2).await;
-    client.send(&bytes[bytes.len() - 500..]).await;
+    client.send(&frame(3, 1, &[0])).await;
     assert_eq!(
         client.closed().await,
         Closed {

@@ -1,0 +1,109 @@
+//! Runs the scripts of other languages as tests, one test a script.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use integration_tests::Trial;
+
+/// How long one script may take.
+const SCRIPT_WITHIN: Duration = Duration::from_secs(180);
+
+/// This package's folder.
+fn package() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// A file that `integration-tests/run --only setup` puts there.
+#[track_caller]
+fn tool(path: &str) -> PathBuf {
+    let tool = package().join(".tools").join(path);
+    let hint = "run `integration-tests/run --only setup` first";
+    assert!(tool.exists(), "{} is missing: {hint}", tool.display());
+    tool
+}
+
+/// Runs a command against the shared broker; it must end with success.
+#[track_caller]
+fn run(mut command: Command) {
+    let trial = Trial::shared();
+    let output = tempfile::NamedTempFile::new().expect("The temporary folder must take a file.");
+    let out = output.reopen().expect("The file was just made.");
+    let err = out.try_clone().expect("A descriptor can be copied.");
+    command
+        .current_dir(package().join("clients"))
+        .env("AMQP_HOST", trial.address().ip().to_string())
+        .env("AMQP_PORT", trial.address().port().to_string())
+        .stdin(Stdio::null())
+        .stdout(out)
+        .stderr(err);
+    let mut child = command
+        .spawn()
+        .expect("The script's interpreter must start.");
+    let deadline = Instant::now() + SCRIPT_WITHIN;
+    let status = loop {
+        if let Some(status) = child.try_wait().expect("Our own child can be asked.") {
+            break Some(status);
+        }
+        if Instant::now() > deadline {
+            // It may have ended by itself in this moment.
+            let _ = child.kill();
+            let _ = child.wait();
+            break None;
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    };
+    let said = std::fs::read_to_string(output.path()).unwrap_or_default();
+    assert!(
+        status.is_some_and(|status| status.success()),
+        "expected {command:?} to succeed; came {status:?} (none: too late):\n{said}"
+    );
+}
+
+#[track_caller]
+fn pika(script: &str) {
+    let mut command = Command::new(tool("venv/bin/python"));
+    command
+        .args(["-W", "ignore", script])
+        .env("PYTHONDONTWRITEBYTECODE", "1");
+    run(command);
+}
+
+#[track_caller]
+fn amqplib(script: &str) {
+    let mut command = Command::new("node");
+    command
+        .args(["--test", "--test-force-exit", script])
+        .env("NODE_PATH", tool("node_modules"));
+    run(command);
+}
+
+#[test]
+fn pika_connects_and_ends() {
+    pika("pika_connections.py");
+}
+
+#[test]
+fn pika_declares_and_routes() {
+    pika("pika_topology.py");
+}
+
+#[test]
+fn pika_publishes() {
+    pika("pika_publishing.py");
+}
+
+#[test]
+fn pika_consumes() {
+    pika("pika_consuming.py");
+}
+
+#[test]
+fn amqplib_connects_and_ends() {
+    amqplib("amqplib_connections.test.js");
+}
+
+#[test]
+fn amqplib_passes_messages() {
+    amqplib("amqplib_messages.test.js");
+}
