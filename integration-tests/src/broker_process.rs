@@ -8,7 +8,7 @@ use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStderr, Command, ExitStatus, Stdio};
+use std::process::{Child, ChildStderr, Command, ExitStatus, Output, Stdio};
 use std::sync::mpsc;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -180,6 +180,29 @@ impl BrokerProcess {
     /// Where the metrics are served.
     pub fn metrics(&self) -> Option<SocketAddr> {
         self.running().ready.metrics
+    }
+
+    /// Starts another broker on the same data directory and waits until it has given up.
+    ///
+    /// # Panics
+    /// When it does not give up.
+    #[track_caller]
+    pub fn second_start(&self) -> Output {
+        let mut second = self
+            .command()
+            .spawn()
+            .expect("The broker's binary must start.");
+        let deadline = Instant::now() + ENDS_WITHIN;
+        while matches!(second.try_wait(), Ok(None)) {
+            if Instant::now() > deadline {
+                end(&mut second);
+                panic!("expected the second broker to give up; it ran on");
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        second
+            .wait_with_output()
+            .expect("Its standard error is piped.")
     }
 
     /// Kills the process with no chance to do anything more.

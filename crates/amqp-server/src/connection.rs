@@ -17,6 +17,7 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, Interval, MissedTickBehavior};
 use tokio_util::sync::CancellationToken;
 
+use crate::ending::End;
 use crate::fault::MethodId;
 use crate::handshake::{self, Opened};
 use crate::heartbeat::{HeartbeatWatch, Pulse};
@@ -25,14 +26,14 @@ use crate::linger::{self, LastWord};
 use crate::options::AmqpServerOptions;
 use crate::outbox::FrameOutbox;
 use crate::reply::{self, Close};
-use crate::serving::{End, Serving};
+use crate::serving::Serving;
 use crate::writer;
 
 /// Longest time without a written byte while so much waits that the client is not read.
 const WRITE_STALL_MAX: Duration = Duration::from_secs(120);
 
 /// Longest wait for the writer to write what is left after a connection's end.
-const FLUSH_MAX: Duration = Duration::from_secs(5);
+const FLUSH_MAX: Duration = Duration::from_secs(10);
 
 /// What all connections of a listener share.
 pub(crate) struct Context {
@@ -104,6 +105,7 @@ struct Running<R> {
     heartbeat_s: u16,
     refusal_delay: Duration,
     writer: JoinHandle<()>,
+    session_closed: bool,
     /// Since when, and at how many written bytes, the outbox keeps us from reading.
     stalled: Option<(Instant, u64)>,
 }
@@ -170,6 +172,7 @@ impl<R: AsyncRead + Unpin> Running<R> {
             heartbeat_s: tuned.heartbeat_s,
             refusal_delay: options.refusal_delay,
             writer,
+            session_closed: false,
             stalled: None,
         }
     }
@@ -319,6 +322,7 @@ impl<R: AsyncRead + Unpin> Running<R> {
     async fn close_session(&mut self) {
         self.serving.close_channels().await;
         self.session.close().await;
+        self.session_closed = true;
     }
 
     async fn await_close_ok(&mut self) {
@@ -344,10 +348,17 @@ impl<R: AsyncRead + Unpin> Running<R> {
     }
 }
 
-/// Whatever ends the task ends the writer as well.
+/// Whatever ends the task, a bug included, ends the writer and the session as well: what the
+/// client held must not stay with nobody.
 impl<R> Drop for Running<R> {
     fn drop(&mut self) {
         self.writer.abort();
+        if !self.session_closed
+            && let Ok(runtime) = tokio::runtime::Handle::try_current()
+        {
+            let session = self.session.clone();
+            runtime.spawn(async move { session.close().await });
+        }
     }
 }
 

@@ -19,10 +19,11 @@ use amqp::{Frame, Method, OtherMethod};
 use broker_core::{ExchangeName, QueueName};
 
 use crate::channel_table::OpenChannel;
+use crate::ending::{Cause, Failure};
 use crate::fault::{MethodId, ProtocolFault};
 use crate::outbox::FrameOutbox;
 use crate::reply;
-use crate::serving::{Cause, Failure, Serving};
+use crate::serving::Serving;
 
 /// Result of one method.
 type Outcome = Result<(), Cause>;

@@ -96,7 +96,7 @@ where
     let talk = async {
         let greeted = AwaitHeader.header(&mut wire, context).await?;
         let known = greeted.start_ok(&mut wire, endpoint, context).await?;
-        let tuned = known.tune_ok(&mut wire, context).await?;
+        let tuned = known.tune_ok(&mut wire).await?;
         tuned.open(&mut wire, endpoint, context).await
     };
     let talk = tokio::time::timeout(context.options.handshake_timeout, talk);
@@ -118,11 +118,11 @@ where
 }
 
 /// The last things said to a client that was not let in.
-async fn part<R, W>(wire: &mut Wire<R, W>, fault: &HandshakeFault, delay: Duration)
-where
-    R: AsyncRead + Unpin,
-    W: AsyncWrite + Unpin,
-{
+async fn part(
+    wire: &mut Wire<impl AsyncRead + Unpin, impl AsyncWrite + Unpin>,
+    fault: &HandshakeFault,
+    delay: Duration,
+) {
     // Failures while parting change nothing: the socket is dropped next.
     match fault {
         HandshakeFault::OtherProtocol(_) => {
@@ -168,15 +168,11 @@ where
 struct AwaitHeader;
 
 impl AwaitHeader {
-    async fn header<R, W>(
+    async fn header(
         self,
-        wire: &mut Wire<R, W>,
+        wire: &mut Wire<impl AsyncRead + Unpin, impl AsyncWrite + Unpin>,
         context: &Context,
-    ) -> Result<AwaitStartOk, HandshakeFault>
-    where
-        R: AsyncRead + Unpin,
-        W: AsyncWrite + Unpin,
-    {
+    ) -> Result<AwaitStartOk, HandshakeFault> {
         let header = wire.protocol_header().await?;
         if !header.is_served() {
             return Err(HandshakeFault::OtherProtocol(header));
@@ -194,16 +190,12 @@ impl AwaitHeader {
 struct AwaitStartOk;
 
 impl AwaitStartOk {
-    async fn start_ok<R, W>(
+    async fn start_ok(
         self,
-        wire: &mut Wire<R, W>,
+        wire: &mut Wire<impl AsyncRead + Unpin, impl AsyncWrite + Unpin>,
         endpoint: Endpoint,
         context: &Context,
-    ) -> Result<AwaitTuneOk, HandshakeFault>
-    where
-        R: AsyncRead + Unpin,
-        W: AsyncWrite + Unpin,
-    {
+    ) -> Result<AwaitTuneOk, HandshakeFault> {
         let (method, client_properties) = wire.method().await?;
         let connection::AMQPMethod::StartOk(start_ok) = method else {
             return Err(unexpected(&method, "starting"));
@@ -237,15 +229,10 @@ struct AwaitTuneOk {
 }
 
 impl AwaitTuneOk {
-    async fn tune_ok<R, W>(
+    async fn tune_ok(
         self,
-        wire: &mut Wire<R, W>,
-        _context: &Context,
-    ) -> Result<AwaitOpen, HandshakeFault>
-    where
-        R: AsyncRead + Unpin,
-        W: AsyncWrite + Unpin,
-    {
+        wire: &mut Wire<impl AsyncRead + Unpin, impl AsyncWrite + Unpin>,
+    ) -> Result<AwaitOpen, HandshakeFault> {
         let (method, _) = wire.method().await?;
         let connection::AMQPMethod::TuneOk(answer) = method else {
             return Err(unexpected(&method, "tuning"));
@@ -266,43 +253,41 @@ struct AwaitOpen {
 }
 
 impl AwaitOpen {
-    async fn open<R, W>(
+    async fn open(
         self,
-        wire: &mut Wire<R, W>,
+        wire: &mut Wire<impl AsyncRead + Unpin, impl AsyncWrite + Unpin>,
         endpoint: Endpoint,
         context: &Context,
-    ) -> Result<Ready, HandshakeFault>
-    where
-        R: AsyncRead + Unpin,
-        W: AsyncWrite + Unpin,
-    {
+    ) -> Result<Ready, HandshakeFault> {
         let (method, _) = wire.method().await?;
         let connection::AMQPMethod::Open(open) = method else {
             return Err(unexpected(&method, "opening"));
         };
-        let Self { known, tuned } = self;
+        let tuned = self.tuned;
+        let AwaitTuneOk {
+            user,
+            mechanism,
+            client_properties,
+            traits,
+            ..
+        } = self.known;
         let vhost = VhostName::new(open.virtual_host.as_str());
         let outbox = Arc::new(FrameOutbox::new(tuned.frame_max));
         let session = context
             .broker
             .open_session(SessionOptions {
-                user: known.user.clone(),
+                user: user.clone(),
                 vhost: vhost.clone(),
                 peer: endpoint.peer,
                 local: endpoint.local,
-                client_properties: known.client_properties,
+                client_properties,
                 outbox: outbox.clone(),
                 channel_max: tuned.channel_max,
                 frame_max: tuned.frame_max,
                 heartbeat_s: tuned.heartbeat_s,
-                mechanism: known.mechanism,
+                mechanism,
             })
             .map_err(|refusal| refused(&refusal, tuned.heartbeat_s))?;
-        let AwaitTuneOk { user, traits, .. } = AwaitTuneOk {
-            client_properties: Table::new(),
-            mechanism: String::new(),
-            ..known
-        };
         // Said through the outbox, so that it comes before anything else the session says.
         outbox.reply(0, &reply::connection_open_ok());
         Ok(Ready {

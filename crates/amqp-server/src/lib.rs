@@ -5,6 +5,7 @@
 //! means is decided by the broker; here is decided what the protocol allows at this moment, and
 //! in which words the client hears about it.
 
+mod ending;
 mod fault;
 mod options;
 mod reply;

@@ -8,8 +8,9 @@ use std::io::IoSlice;
 use amqp::Splice;
 use bytes::{Buf, Bytes};
 
-/// Capacity that an emptied buffer keeps for its next turn.
-const KEPT_BYTES_MAX: usize = 256 << 10;
+/// Capacity that an emptied buffer keeps for its next turn: twice the mark at which the broker
+/// stops dispatching, so that a busy consumer's buffer is never made anew.
+const KEPT_BYTES_MAX: usize = 2 << 20;
 
 /// An ordered sequence of bytes of which large parts are shared, not copied.
 #[derive(Debug, Default)]

@@ -174,6 +174,14 @@ impl FrameOutbox {
         }
     }
 
+    /// Gives memory back if nothing waits.
+    pub(crate) fn rest(&self) {
+        let mut state = self.state.lock();
+        if !state.waiting.has_remaining() {
+            state.waiting.release();
+        }
+    }
+
     /// Exchanges the filled buffer for an empty one.
     pub(crate) fn swap(&self, empty: &mut OutBuffer) {
         let mut state = self.state.lock();

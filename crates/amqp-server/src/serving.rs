@@ -1,9 +1,8 @@
 //! Frames of an open connection, understood: hot methods are carried out at once, all others go
-//! to `dispatch`. Also what a failure ends: the channel, or the connection.
+//! to `dispatch`. Also which channel or connection a failure closes.
 //!
 //! Knows the channel table, the session and the outbox; must not know the socket.
 
-use std::fmt;
 use std::sync::Arc;
 
 use amqp::{BasicPublish, Frame, FrameDecoder, FrameFault, FrameKind, Method, MethodFault};
@@ -14,6 +13,7 @@ use broker_core::refusal::Scope;
 use crate::assembler::{self, Assembly, PublishCall, Step};
 use crate::channel_table::{ChannelTable, Slot};
 use crate::client_traits::ClientTraits;
+use crate::ending::{Cause, End, Failure};
 use crate::fault::{MethodId, ProtocolFault};
 use crate::handshake::Tuned;
 use crate::options::MESSAGE_SIZE_CEILING;
@@ -23,67 +23,6 @@ use crate::reply::{self, Close};
 /// Bytes of half-received bodies that one connection may keep, over all its channels: four of
 /// the largest messages, and never less than this.
 const ASSEMBLY_BYTES_MIN: u64 = 64 << 20;
-
-/// How a connection ends.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum End {
-    /// The client said connection.close.
-    ClosedByClient,
-    /// We say connection.close and wait for its close-ok.
-    Closed(Close),
-    /// We say connection.close and read nothing more.
-    Fatal(Close),
-    /// Nothing can or may be said.
-    Dropped(String),
-}
-
-impl fmt::Display for End {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::ClosedByClient => f.write_str("closed by client"),
-            Self::Closed(close) | Self::Fatal(close) => {
-                write!(f, "{} {}", close.code.number(), close.text)
-            }
-            Self::Dropped(why) => f.write_str(why),
-        }
-    }
-}
-
-/// What went wrong with a method, a content or a frame.
-#[derive(Debug)]
-pub(crate) struct Failure {
-    pub(crate) cause: Cause,
-    pub(crate) at: MethodId,
-}
-
-/// See [`Failure`].
-#[derive(Debug)]
-pub(crate) enum Cause {
-    Refused(Refusal),
-    Protocol(ProtocolFault),
-    /// RabbitMQ drops the socket without a word.
-    UnknownClass(u16),
-    /// Not a fault: the client closes the connection.
-    ClosedByClient,
-}
-
-impl From<Refusal> for Cause {
-    fn from(refusal: Refusal) -> Self {
-        Self::Refused(refusal)
-    }
-}
-
-impl From<ProtocolFault> for Cause {
-    fn from(fault: ProtocolFault) -> Self {
-        Self::Protocol(fault)
-    }
-}
-
-impl Cause {
-    pub(crate) fn at(self, at: MethodId) -> Failure {
-        Failure { cause: self, at }
-    }
-}
 
 /// What became of a frame.
 enum Accepted<'a> {
@@ -198,6 +137,10 @@ impl Serving {
             }
             Cause::Refused(refusal) => match reply::scope(&refusal, channel) {
                 Scope::Connection => Err(End::Closed(Close::refusal(&refusal, at))),
+                // A channel that did not come to be cannot be closed.
+                Scope::Channel if self.channels.open(channel).is_none() => {
+                    Err(End::Closed(Close::refusal(&refusal, at)))
+                }
                 Scope::Channel => {
                     self.close_channel(channel, &refusal, at).await;
                     Ok(())
@@ -236,6 +179,10 @@ impl Serving {
     pub(crate) async fn signal(&mut self, signal: Signal) -> Result<(), End> {
         match signal {
             Signal::CloseChannel { number, refusal } => {
+                // The client may have closed it meanwhile.
+                if self.channels.open(number).is_none() {
+                    return Ok(());
+                }
                 self.fail(number, Cause::from(refusal).at(MethodId::NONE))
                     .await
             }

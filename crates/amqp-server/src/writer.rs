@@ -15,6 +15,9 @@ use crate::heartbeat;
 use crate::out_buffer::OutBuffer;
 use crate::outbox::FrameOutbox;
 
+/// Silence after which buffers are given back where there are no heartbeats.
+const QUIET: Duration = Duration::from_secs(30);
+
 /// Writes until the outbox is ended and empty, or the socket fails. `on_drained` is called when
 /// waiting bytes fell under half of the mark, so that deliveries go on.
 pub(crate) async fn run<W, F>(
@@ -45,22 +48,19 @@ where
     W: AsyncWrite + Unpin,
     F: Fn(),
 {
+    let silence = silence_max.unwrap_or(QUIET);
     let mut turn = OutBuffer::default();
     let mut last_write = Instant::now();
     loop {
-        let more = match silence_max {
-            Some(silence) => {
-                match tokio::time::timeout_at(last_write + silence, outbox.filled()).await {
-                    Ok(more) => more,
-                    Err(_) => {
-                        // Quiet connections hold no buffers.
-                        turn.release();
-                        outbox.push_heartbeat();
-                        true
-                    }
-                }
+        let Ok(more) = tokio::time::timeout_at(last_write + silence, outbox.filled()).await else {
+            // Quiet connections hold no buffers.
+            turn.release();
+            outbox.rest();
+            if silence_max.is_some() {
+                outbox.push_heartbeat();
             }
-            None => outbox.filled().await,
+            last_write = Instant::now();
+            continue;
         };
         if !more {
             return socket.flush().await;

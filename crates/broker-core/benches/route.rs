@@ -17,7 +17,9 @@ fn vhost() -> VhostName {
 }
 
 fn apply(metadata: &mut Metadata, change: MetadataChange) {
-    metadata.apply(&change).expect("the bench declares what the rules allow");
+    metadata
+        .apply(&change)
+        .expect("the bench declares what the rules allow");
 }
 
 fn declare_queue(metadata: &mut Metadata, name: &str) {
@@ -72,14 +74,23 @@ fn topic_key(number: usize) -> String {
 
 fn topology() -> Metadata {
     let mut metadata = Metadata::new(Defaults::default());
-    apply(&mut metadata, MetadataChange::PutVhost { vhost: vhost(), record: VhostRecord::default() });
+    apply(
+        &mut metadata,
+        MetadataChange::PutVhost {
+            vhost: vhost(),
+            record: VhostRecord::default(),
+        },
+    );
     for (name, kind) in [("d", "direct"), ("t", "topic"), ("f", "fanout")] {
         declare_exchange(&mut metadata, name, kind);
     }
     for number in 0..BINDINGS {
         let queue = format!("q{number}");
         declare_queue(&mut metadata, &queue);
-        apply(&mut metadata, binding("d", &queue, &format!("key.{number}")));
+        apply(
+            &mut metadata,
+            binding("d", &queue, &format!("key.{number}")),
+        );
         apply(&mut metadata, binding("t", &queue, &topic_key(number)));
         if number < 10 {
             apply(&mut metadata, binding("f", &queue, ""));
@@ -102,20 +113,36 @@ fn route(c: &mut Criterion) {
         let request = RouteRequest::publish(exchange, key.as_bytes(), &NoMessage);
         let found = metadata.vhost(&vhost()).expect("declared above");
         found.route(&request, &mut routed).expect("declared above");
-        assert!(routed.queues.len() >= expected, "{name}: {:?}", routed.queues);
+        assert!(
+            routed.queues.len() >= expected,
+            "{name}: {:?}",
+            routed.queues
+        );
         c.bench_function(&format!("route/{name}"), |bencher| {
             bencher.iter(|| found.route(black_box(&request), &mut routed));
         });
     }
     c.bench_function("bind_and_unbind/topic_of_10000", |bencher| {
         let bind = binding("t", "q1", "some.other.#.key");
-        let MetadataChange::Bind { vhost, source, destination, key, arguments, connection } =
-            bind.clone()
+        let MetadataChange::Bind {
+            vhost,
+            source,
+            destination,
+            key,
+            arguments,
+            connection,
+        } = bind.clone()
         else {
             unreachable!("made above");
         };
-        let unbind =
-            MetadataChange::Unbind { vhost, source, destination, key, arguments, connection };
+        let unbind = MetadataChange::Unbind {
+            vhost,
+            source,
+            destination,
+            key,
+            arguments,
+            connection,
+        };
         bencher.iter(|| {
             apply(&mut metadata, bind.clone());
             apply(&mut metadata, unbind.clone());

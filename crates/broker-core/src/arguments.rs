@@ -95,7 +95,11 @@ const ARGUMENTS: &[Argument] = &[
     argument("x-max-in-memory-length", QUORUM, Check::Count),
     argument("x-max-in-memory-bytes", QUORUM, Check::Count),
     argument("x-max-priority", CLASSIC, Check::Priority),
-    argument("x-overflow", BOTH, Check::Word(is_overflow, ArgumentFault::Overflow)),
+    argument(
+        "x-overflow",
+        BOTH,
+        Check::Word(is_overflow, ArgumentFault::Overflow),
+    ),
     argument("x-queue-mode", CLASSIC, Check::Anything),
     argument("x-queue-version", CLASSIC, Check::Version),
     argument("x-single-active-consumer", BOTH, Check::Bool),
@@ -109,7 +113,11 @@ const ARGUMENTS: &[Argument] = &[
     argument("x-queue-leader-locator", BOTH, Check::Locator),
     argument(QUEUE_MASTER_LOCATOR, CLASSIC, Check::Anything),
     argument("x-initial-cluster-size", NEITHER, Check::Positive),
-    argument("x-max-age", NEITHER, Check::Word(is_max_age, ArgumentFault::MaxAge)),
+    argument(
+        "x-max-age",
+        NEITHER,
+        Check::Word(is_max_age, ArgumentFault::MaxAge),
+    ),
     argument("x-stream-max-segment-size-bytes", NEITHER, Check::Count),
     argument("x-stream-filter-size-bytes", NEITHER, Check::Count),
     // Arguments of this broker.
@@ -136,9 +144,13 @@ pub(crate) fn queue_kind(
     vhost: &VhostName,
 ) -> Result<QueueKind> {
     let fault = |why| invalid(QUEUE_TYPE, why, queue, vhost);
-    let Some(value) = arguments.get(QUEUE_TYPE) else { return Ok(default) };
+    let Some(value) = arguments.get(QUEUE_TYPE) else {
+        return Ok(default);
+    };
     let Some(word) = value.as_str() else {
-        return Err(fault(ArgumentFault::UnacceptableType(value.type_name().into())));
+        return Err(fault(ArgumentFault::UnacceptableType(
+            value.type_name().into(),
+        )));
     };
     match word {
         "" | "undefined" => Ok(default),
@@ -164,7 +176,10 @@ pub(crate) fn check_queue_arguments(
     queue: &QueueName,
     vhost: &VhostName,
 ) -> Result<()> {
-    for argument in ARGUMENTS.iter().filter(|argument| argument.kinds.contains(&kind)) {
+    for argument in ARGUMENTS
+        .iter()
+        .filter(|argument| argument.kinds.contains(&kind))
+    {
         if let Some(value) = arguments.get(argument.key) {
             check(argument, value, arguments, queue, vhost)?;
         }
@@ -200,7 +215,9 @@ fn check(
     vhost: &VhostName,
 ) -> Result<()> {
     if argument.key == QUEUE_MASTER_LOCATOR {
-        return Err(Refusal::DeprecatedFeature { feature: "queue_master_locator".into() });
+        return Err(Refusal::DeprecatedFeature {
+            feature: "queue_master_locator".into(),
+        });
     }
     if matches!(argument.check, Check::DeadLetterExchange) && value.as_str().is_none() {
         return Err(Refusal::InvalidArgumentType {
@@ -216,7 +233,10 @@ fn check(
 fn check_value(check: &Check, value: &Value, arguments: &Table) -> Result<(), ArgumentFault> {
     match check {
         Check::Anything | Check::DeadLetterExchange => Ok(()),
-        Check::Bool => value.as_bool().map(|_| ()).ok_or_else(|| unacceptable(value)),
+        Check::Bool => value
+            .as_bool()
+            .map(|_| ())
+            .ok_or_else(|| unacceptable(value)),
         Check::Count => at_least_zero(value).map(|_| ()),
         Check::Positive => at_least_one(value).map(|_| ()),
         Check::Time => at_least_zero(value).and_then(within_time),
@@ -234,7 +254,11 @@ fn check_value(check: &Check, value: &Value, arguments: &Table) -> Result<(), Ar
             None => Err(ArgumentFault::LeaderLocator),
         },
         Check::Word(accepts, fault) => {
-            if accepts(text(value)?) { Ok(()) } else { Err(fault.clone()) }
+            if accepts(text(value)?) {
+                Ok(())
+            } else {
+                Err(fault.clone())
+            }
         }
         Check::DeadLetterRoutingKey => {
             text(value)?;
@@ -247,7 +271,9 @@ fn check_value(check: &Check, value: &Value, arguments: &Table) -> Result<(), Ar
 }
 
 fn integer(value: &Value) -> Result<i64, ArgumentFault> {
-    value.as_i64().ok_or_else(|| ArgumentFault::NotInteger(value.type_name().into()))
+    value
+        .as_i64()
+        .ok_or_else(|| ArgumentFault::NotInteger(value.type_name().into()))
 }
 
 fn at_least_zero(value: &Value) -> Result<i64, ArgumentFault> {
@@ -280,7 +306,12 @@ fn unacceptable(value: &Value) -> ArgumentFault {
 }
 
 fn invalid(key: &str, why: ArgumentFault, queue: &QueueName, vhost: &VhostName) -> Refusal {
-    Refusal::InvalidArgument { key: key.into(), queue: queue.clone(), vhost: vhost.clone(), why }
+    Refusal::InvalidArgument {
+        key: key.into(),
+        queue: queue.clone(),
+        vhost: vhost.clone(),
+        why,
+    }
 }
 
 /// What the arguments of `basic.consume` say.
@@ -325,7 +356,10 @@ impl ConsumerArguments {
             }
             None => None,
         };
-        Ok(Self { priority, timeout_ms })
+        Ok(Self {
+            priority,
+            timeout_ms,
+        })
     }
 }
 

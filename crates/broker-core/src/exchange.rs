@@ -105,8 +105,12 @@ impl ExchangeKind {
             return Ok(kind);
         }
         match name {
-            "" | "queue" => Err(Refusal::InvalidExchangeType { exchange_type: name.into() }),
-            _ => Err(Refusal::UnknownExchangeType { exchange_type: name.into() }),
+            "" | "queue" => Err(Refusal::InvalidExchangeType {
+                exchange_type: name.into(),
+            }),
+            _ => Err(Refusal::UnknownExchangeType {
+                exchange_type: name.into(),
+            }),
         }
     }
 
@@ -132,7 +136,10 @@ pub(crate) enum ArgumentProblem {
 }
 
 /// Checks the arguments of a new exchange of this type.
-pub(crate) fn check_arguments(kind: ExchangeKind, arguments: &Table) -> Result<(), ArgumentProblem> {
+pub(crate) fn check_arguments(
+    kind: ExchangeKind,
+    arguments: &Table,
+) -> Result<(), ArgumentProblem> {
     match kind {
         ExchangeKind::ConsistentHash => {
             HashSource::parse(arguments).map_err(ArgumentProblem::Fault)?;
@@ -150,14 +157,17 @@ pub(crate) fn check_arguments(kind: ExchangeKind, arguments: &Table) -> Result<(
 }
 
 fn delayed_type(arguments: &Table) -> Result<ExchangeKind, ArgumentProblem> {
-    let name = arguments
-        .get(DELAYED_TYPE)
-        .and_then(Value::as_str)
-        .ok_or(ArgumentProblem::Fault(ExchangeArgumentFault::DelayedTypeMissing))?;
+    let name =
+        arguments
+            .get(DELAYED_TYPE)
+            .and_then(Value::as_str)
+            .ok_or(ArgumentProblem::Fault(
+                ExchangeArgumentFault::DelayedTypeMissing,
+            ))?;
     match ExchangeKind::parse(name).map_err(ArgumentProblem::Refused)? {
-        ExchangeKind::DelayedMessage => {
-            Err(ArgumentProblem::Fault(ExchangeArgumentFault::DelayedByItself))
-        }
+        ExchangeKind::DelayedMessage => Err(ArgumentProblem::Fault(
+            ExchangeArgumentFault::DelayedByItself,
+        )),
         kind => Ok(kind),
     }
 }
@@ -172,10 +182,14 @@ pub fn recent_history_length(arguments: &Table) -> Result<u32, ExchangeArgumentF
     };
     match value.as_i64() {
         Some(length) if length > i64::from(RECENT_HISTORY_LENGTH_MAX) => {
-            Err(ExchangeArgumentFault::HistoryTooLong { max: RECENT_HISTORY_LENGTH_MAX })
+            Err(ExchangeArgumentFault::HistoryTooLong {
+                max: RECENT_HISTORY_LENGTH_MAX,
+            })
         }
         Some(length) if length > 0 => Ok(u32::try_from(length).unwrap_or(u32::MAX)),
-        _ => Err(ExchangeArgumentFault::HistoryLength(show_value(value).into())),
+        _ => Err(ExchangeArgumentFault::HistoryLength(
+            show_value(value).into(),
+        )),
     }
 }
 

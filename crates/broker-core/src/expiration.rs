@@ -11,14 +11,17 @@ use crate::time::Millis;
 // rabbitmq docs: ttl, per-message
 pub fn parse(text: &[u8]) -> Result<Millis> {
     let shown = String::from_utf8_lossy(text);
-    parse_text(&shown)
-        .map_err(|why| Refusal::InvalidExpiration { text: shown.as_ref().into(), why })
+    parse_text(&shown).map_err(|why| Refusal::InvalidExpiration {
+        text: shown.as_ref().into(),
+        why,
+    })
 }
 
 fn parse_text(text: &str) -> Result<Millis, ExpirationFault> {
     let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
-    let digits_end =
-        unsigned.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(unsigned.len());
+    let digits_end = unsigned
+        .find(|letter: char| !letter.is_ascii_digit())
+        .unwrap_or(unsigned.len());
     let (digits, rest) = unsigned.split_at(digits_end);
     if digits.is_empty() {
         return Err(ExpirationFault::NoInteger);
@@ -26,10 +29,15 @@ fn parse_text(text: &str) -> Result<Millis, ExpirationFault> {
     if !rest.is_empty() {
         return Err(ExpirationFault::Leftover(rest.into()));
     }
-    let value = digits.parse::<u64>().ok().filter(|ms| *ms <= i64::MAX as u64);
+    let value = digits
+        .parse::<u64>()
+        .ok()
+        .filter(|ms| *ms <= i64::MAX as u64);
     match (value, text.starts_with('-')) {
         (Some(0), _) => Ok(Millis(0)),
-        (Some(ms), true) => Err(ExpirationFault::Negative(-i64::try_from(ms).unwrap_or(i64::MAX))),
+        (Some(ms), true) => Err(ExpirationFault::Negative(
+            -i64::try_from(ms).unwrap_or(i64::MAX),
+        )),
         (None, true) => Err(ExpirationFault::Negative(i64::MIN)),
         (Some(ms), false) if ms <= TIME_MS_MAX => Ok(Millis(ms)),
         (_, false) => {
@@ -65,15 +73,23 @@ mod tests {
         check("abc", Err("invalid expiration 'abc': no_integer"));
         check(" 1", Err("invalid expiration ' 1': no_integer"));
         check("-1", Err("invalid expiration '-1': {value_negative,-1}"));
-        check("10 ", Err("invalid expiration '10 ': {leftover_string,\" \"}"));
-        check("1.5", Err("invalid expiration '1.5': {leftover_string,\".5\"}"));
+        check(
+            "10 ",
+            Err("invalid expiration '10 ': {leftover_string,\" \"}"),
+        );
+        check(
+            "1.5",
+            Err("invalid expiration '1.5': {leftover_string,\".5\"}"),
+        );
         check(
             "315360000001",
             Err("invalid expiration '315360000001': {value_too_large,315360000001}"),
         );
         check(
             "99999999999999999999",
-            Err("invalid expiration '99999999999999999999': {value_too_large,99999999999999999999}"),
+            Err(
+                "invalid expiration '99999999999999999999': {value_too_large,99999999999999999999}",
+            ),
         );
     }
 }

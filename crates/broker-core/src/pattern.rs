@@ -50,14 +50,20 @@ impl Pattern {
             "" | ".*" | "^.*" | "^.*$" | ".*$" => Matcher::Everything,
             _ => Matcher::Regex(Arc::new(compile(text)?)),
         };
-        Ok(Self { text: text.into(), matcher })
+        Ok(Self {
+            text: text.into(),
+            matcher,
+        })
     }
 
     /// Compiles a permission: the empty pattern allows nothing.
     // rabbitmq docs: access control, how permissions are evaluated
     pub fn compile_permission(text: &str) -> Result<Self, PatternFault> {
         match text {
-            "" | "^$" => Ok(Self { text: text.into(), matcher: Matcher::Nothing }),
+            "" | "^$" => Ok(Self {
+                text: text.into(),
+                matcher: Matcher::Nothing,
+            }),
             _ => Self::compile(text),
         }
     }
@@ -70,7 +76,10 @@ impl Pattern {
     /// Compiles `expanded` but shows the text that this has.
     pub(crate) fn with_program_of(&self, expanded: &str) -> Result<Self, PatternFault> {
         let program = Self::compile_permission(expanded)?;
-        Ok(Self { text: self.text.clone(), matcher: program.matcher })
+        Ok(Self {
+            text: self.text.clone(),
+            matcher: program.matcher,
+        })
     }
 
     /// Whether the pattern is found anywhere in the name.
@@ -85,17 +94,24 @@ impl Pattern {
 
 fn compile(text: &str) -> Result<Regex, PatternFault> {
     if text.len() > PATTERN_BYTES_MAX {
-        return Err(PatternFault { problem: "regular expression is too large".into(), position: 0 });
+        return Err(PatternFault {
+            problem: "regular expression is too large".into(),
+            position: 0,
+        });
     }
     RegexBuilder::new(text)
         .backtrack_limit(BACKTRACK_STEPS_MAX)
         .delegate_size_limit(PROGRAM_BYTES_MAX)
         .build()
         .map_err(|fault| match fault {
-            fancy_regex::Error::ParseError(position, problem) => {
-                PatternFault { problem: problem.to_string().into(), position }
-            }
-            other => PatternFault { problem: last_line(&other.to_string()), position: 0 },
+            fancy_regex::Error::ParseError(position, problem) => PatternFault {
+                problem: problem.to_string().into(),
+                position,
+            },
+            other => PatternFault {
+                problem: last_line(&other.to_string()),
+                position: 0,
+            },
         })
 }
 

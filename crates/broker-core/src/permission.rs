@@ -24,19 +24,28 @@ const IMPERSONATOR: &str = "impersonator";
 #[allow(missing_docs, reason = "the variant says what its fields are")]
 pub enum Operation<'a> {
     /// `exchange.declare`.
-    ExchangeDeclare { exchange: &'a str, arguments: &'a Table },
+    ExchangeDeclare {
+        exchange: &'a str,
+        arguments: &'a Table,
+    },
     /// `exchange.declare` passive.
     ExchangeDeclarePassive { exchange: &'a str },
     /// `exchange.delete`.
     ExchangeDelete { exchange: &'a str },
     /// `queue.declare`; a name left to the broker is checked as generated.
-    QueueDeclare { queue: &'a str, arguments: &'a Table },
+    QueueDeclare {
+        queue: &'a str,
+        arguments: &'a Table,
+    },
     /// `queue.declare` passive.
     QueueDeclarePassive { queue: &'a str },
     /// `queue.delete`.
     QueueDelete { queue: &'a str },
     /// `queue.bind`, `queue.unbind`, `exchange.bind`, `exchange.unbind`.
-    Bind { source: &'a str, destination: &'a Destination },
+    Bind {
+        source: &'a str,
+        destination: &'a Destination,
+    },
     /// `queue.purge`, `basic.get`, `basic.consume`.
     QueueRead { queue: &'a str },
     /// `basic.publish`.
@@ -59,7 +68,11 @@ fn need(permission: Permission, kind: ResourceKind, name: &str) -> Need<'_> {
         (ResourceKind::Exchange, "") => DEFAULT_EXCHANGE,
         _ => name,
     };
-    Need { permission, kind, name }
+    Need {
+        permission,
+        kind,
+        name,
+    }
 }
 
 impl<'a> Operation<'a> {
@@ -70,8 +83,13 @@ impl<'a> Operation<'a> {
         use Permission::{Configure, Read, Write};
         use ResourceKind::{Exchange, Queue};
         match *self {
-            Operation::ExchangeDeclare { exchange, arguments } => {
-                let alternate = arguments.get(ALTERNATE_EXCHANGE).and_then(amqp::Value::as_str);
+            Operation::ExchangeDeclare {
+                exchange,
+                arguments,
+            } => {
+                let alternate = arguments
+                    .get(ALTERNATE_EXCHANGE)
+                    .and_then(amqp::Value::as_str);
                 let mut needs = smallvec![need(Configure, Exchange, exchange)];
                 if let Some(alternate) = alternate {
                     needs.push(need(Read, Exchange, exchange));
@@ -80,7 +98,9 @@ impl<'a> Operation<'a> {
                 needs
             }
             Operation::QueueDeclare { queue, arguments } => {
-                let dead_letters = arguments.get(DEAD_LETTER_EXCHANGE).and_then(amqp::Value::as_str);
+                let dead_letters = arguments
+                    .get(DEAD_LETTER_EXCHANGE)
+                    .and_then(amqp::Value::as_str);
                 let mut needs = smallvec![need(Configure, Queue, queue)];
                 if let Some(exchange) = dead_letters {
                     needs.push(need(Read, Queue, queue));
@@ -95,7 +115,10 @@ impl<'a> Operation<'a> {
             Operation::QueueDelete { queue } | Operation::QueueDeclarePassive { queue } => {
                 smallvec![need(Configure, Queue, queue)]
             }
-            Operation::Bind { source, destination } => smallvec![
+            Operation::Bind {
+                source,
+                destination,
+            } => smallvec![
                 need(Write, destination.kind(), destination.name()),
                 need(Read, Exchange, source),
             ],
@@ -176,8 +199,13 @@ impl Metadata {
         key: &[u8],
         permission: Permission,
     ) -> Result<()> {
-        let Some(record) = self.topic_permission(user, vhost, exchange) else { return Ok(()) };
-        let kind = self.vhost(vhost)?.exchange(exchange).map(|exchange| exchange.record().kind);
+        let Some(record) = self.topic_permission(user, vhost, exchange) else {
+            return Ok(());
+        };
+        let kind = self
+            .vhost(vhost)?
+            .exchange(exchange)
+            .map(|exchange| exchange.record().kind);
         if kind != Some(ExchangeKind::Topic) {
             return Ok(());
         }

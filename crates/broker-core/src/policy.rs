@@ -13,8 +13,8 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-pub use merge::{EffectiveDefinition, EffectiveSettings, SettingSource};
 pub(crate) use keys::is_max_age;
+pub use merge::{EffectiveDefinition, EffectiveSettings, SettingSource};
 pub(crate) use merge::{Say, effective_settings, merge_definitions};
 
 use crate::names::VhostName;
@@ -30,7 +30,9 @@ pub type Definition = BTreeMap<Box<str>, Term>;
 pub const POLICIES_PER_VHOST_MAX: usize = 10_000;
 
 /// Who wrote a policy for whom.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum PolicyScope {
     /// A policy.
@@ -132,7 +134,13 @@ pub struct PolicyForm {
 
 impl PolicyForm {
     /// A form of the usual fields.
-    pub fn new(name: &str, pattern: &str, apply_to: ApplyTo, priority: i64, definition: Term) -> Self {
+    pub fn new(
+        name: &str,
+        pattern: &str,
+        apply_to: ApplyTo,
+        priority: i64,
+        definition: Term,
+    ) -> Self {
         Self {
             name: name.into(),
             pattern: Some(Term::text(pattern)),
@@ -237,7 +245,12 @@ impl Policy {
 
     /// What it says, as one value.
     pub fn definition_term(&self) -> Term {
-        Term::Map(self.definition.iter().map(|(k, v)| (k.clone(), v.clone())).collect())
+        Term::Map(
+            self.definition
+                .iter()
+                .map(|(k, v)| (k.clone(), v.clone()))
+                .collect(),
+        )
     }
 
     /// Whether it applies to a queue. One key that the type does not know takes the whole policy
@@ -245,7 +258,10 @@ impl Policy {
     // rabbitmq docs: policies, "a policy with unsupported keys is skipped"
     pub fn applies_to_queue(&self, name: &str, kind: QueueKind) -> bool {
         self.apply_to.covers_queue(kind)
-            && self.definition.keys().all(|key| keys::is_supported_by(key, kind))
+            && self
+                .definition
+                .keys()
+                .all(|key| keys::is_supported_by(key, kind))
             && self.pattern.matches(name)
     }
 
@@ -297,38 +313,55 @@ impl PolicyList {
 
     /// The one policy for a queue.
     pub fn for_queue(&self, name: &str, kind: QueueKind) -> Option<&Policy> {
-        self.ranked.iter().find(|policy| policy.applies_to_queue(name, kind))
+        self.ranked
+            .iter()
+            .find(|policy| policy.applies_to_queue(name, kind))
     }
 
     /// The one policy for an exchange.
     pub fn for_exchange(&self, name: &str) -> Option<&Policy> {
-        self.ranked.iter().find(|policy| policy.applies_to_exchange(name))
+        self.ranked
+            .iter()
+            .find(|policy| policy.applies_to_exchange(name))
     }
 
     /// Puts a policy in its place; answers the one of this name that it replaces.
     pub(crate) fn set(&mut self, policy: Policy) -> Option<Policy> {
         let old = self.remove(&policy.name);
-        let at = self.ranked.partition_point(|other| comes_before(other, &policy));
+        let at = self
+            .ranked
+            .partition_point(|other| comes_before(other, &policy));
         self.ranked.insert(at, policy);
         old
     }
 
     pub(crate) fn remove(&mut self, name: &str) -> Option<Policy> {
-        let at = self.ranked.iter().position(|policy| &*policy.name == name)?;
+        let at = self
+            .ranked
+            .iter()
+            .position(|policy| &*policy.name == name)?;
         Some(self.ranked.remove(at))
     }
 }
 
 fn comes_before(one: &Policy, other: &Policy) -> bool {
-    other.priority.0.total_cmp(&one.priority.0).then_with(|| one.name.cmp(&other.name)).is_lt()
+    other
+        .priority
+        .0
+        .total_cmp(&one.priority.0)
+        .then_with(|| one.name.cmp(&other.name))
+        .is_lt()
 }
 
 fn missing_fields(form: &PolicyForm) -> Vec<Box<str>> {
-    [("pattern", form.pattern.is_none()), ("definition", form.definition.is_none())]
-        .into_iter()
-        .filter(|(_, missing)| *missing)
-        .map(|(key, _)| key.into())
-        .collect()
+    [
+        ("pattern", form.pattern.is_none()),
+        ("definition", form.definition.is_none()),
+    ]
+    .into_iter()
+    .filter(|(_, missing)| *missing)
+    .map(|(key, _)| key.into())
+    .collect()
 }
 
 fn parse_pattern(pattern: &Term) -> Result<Pattern, PolicyFault> {
@@ -342,8 +375,12 @@ fn parse_pattern(pattern: &Term) -> Result<Pattern, PolicyFault> {
 }
 
 fn parse_apply_to(apply_to: Option<&Term>) -> Result<ApplyTo, PolicyFault> {
-    let Some(term) = apply_to else { return Ok(ApplyTo::All) };
-    let word = term.as_text().map_or_else(|| term.to_string(), str::to_owned);
+    let Some(term) = apply_to else {
+        return Ok(ApplyTo::All);
+    };
+    let word = term
+        .as_text()
+        .map_or_else(|| term.to_string(), str::to_owned);
     ApplyTo::parse(&word).ok_or_else(|| PolicyFault::ApplyTo(word.into()))
 }
 

@@ -4,10 +4,12 @@
 //! front. The AMQP edge adds name and number, the HTTP edge its status. This file knows no
 //! frames and no HTTP.
 
+mod code;
 mod fault;
 
 use serde::{Deserialize, Serialize};
 
+pub use code::{Fault, RefusalCode, Scope};
 pub use fault::{
     ArgumentFault, BindingFault, DeclareDifference, DeleteCondition, ExchangeArgumentFault,
     ExpirationFault, LimitFault, Permission, PolicyFault, Resource, ResourceKind,
@@ -32,10 +34,16 @@ pub enum Refusal {
     ConfirmAfterTx,
     /// `CC` or `BCC` that is no array.
     #[error("invalid message: {{unacceptable_type_in_header,\"{header}\",{type_name}}}")]
-    InvalidCarbonCopy { header: Box<str>, type_name: Box<str> },
+    InvalidCarbonCopy {
+        header: Box<str>,
+        type_name: Box<str>,
+    },
     /// The `expiration` property is no whole number of milliseconds in range.
     #[error("invalid expiration '{text}': {why}")]
-    InvalidExpiration { text: Box<str>, why: ExpirationFault },
+    InvalidExpiration {
+        text: Box<str>,
+        why: ExpirationFault,
+    },
     /// `tx.commit` or `tx.rollback` without `tx.select`.
     #[error("channel is not transactional")]
     NotTransactional,
@@ -61,19 +69,29 @@ pub enum Refusal {
     // --- The client asks for what it may not have. ---
     /// The user lacks a permission on a queue or an exchange.
     #[error("{permission} access to {resource} refused for user '{user}'")]
-    AccessRefused { permission: Permission, resource: Resource, user: UserName },
+    AccessRefused {
+        permission: Permission,
+        resource: Resource,
+        user: UserName,
+    },
     /// The default exchange cannot be declared, deleted, bound or unbound.
     #[error("operation not permitted on the default exchange")]
     DefaultExchange,
     /// Exchanges whose names start with `amq.` stay.
     #[error("deletion of system exchange '{exchange}' in vhost '{vhost}' not allowed")]
-    DeletionOfSystemExchange { exchange: ExchangeName, vhost: VhostName },
+    DeletionOfSystemExchange {
+        exchange: ExchangeName,
+        vhost: VhostName,
+    },
     /// A consumer is, or wants to be, the only one.
     #[error("queue '{queue}' in vhost '{vhost}' in exclusive use")]
     ExclusiveUse { queue: QueueName, vhost: VhostName },
     /// Internal exchanges take messages from other exchanges only.
     #[error("cannot publish to internal exchange '{exchange}' in vhost '{vhost}'")]
-    InternalExchange { exchange: ExchangeName, vhost: VhostName },
+    InternalExchange {
+        exchange: ExchangeName,
+        vhost: VhostName,
+    },
     /// Bad credentials. For the client only this much, whatever the reason is.
     #[error(
         "Login was refused using authentication mechanism {mechanism}. For details see the broker logfile."
@@ -132,26 +150,51 @@ pub enum Refusal {
     )]
     DeliveryTimedOut { channel: u16, timeout_ms: u64 },
     /// A feature that RabbitMQ refuses by default.
-    #[error("Feature `{feature}` is deprecated.\nBy default, this feature is not permitted anymore.")]
+    #[error(
+        "Feature `{feature}` is deprecated.\nBy default, this feature is not permitted anymore."
+    )]
     DeprecatedFeature { feature: Box<str> },
     /// An exchange argument of the wrong kind.
     #[error("{why}")]
-    ExchangeArgument { exchange: ExchangeName, vhost: VhostName, why: ExchangeArgumentFault },
+    ExchangeArgument {
+        exchange: ExchangeName,
+        vhost: VhostName,
+        why: ExchangeArgumentFault,
+    },
     /// `exchange.delete` if-unused, and bindings from the exchange exist.
     #[error("exchange '{exchange}' in vhost '{vhost}' in use")]
-    ExchangeInUse { exchange: ExchangeName, vhost: VhostName },
+    ExchangeInUse {
+        exchange: ExchangeName,
+        vhost: VhostName,
+    },
     /// No such exchange.
     #[error("no exchange '{exchange}' in vhost '{vhost}'")]
-    ExchangeNotFound { exchange: ExchangeName, vhost: VhostName },
+    ExchangeNotFound {
+        exchange: ExchangeName,
+        vhost: VhostName,
+    },
     /// A binding that the source's type does not take.
     #[error("{why}")]
-    InvalidBinding { source_exchange: ExchangeName, vhost: VhostName, why: BindingFault },
+    InvalidBinding {
+        source_exchange: ExchangeName,
+        vhost: VhostName,
+        why: BindingFault,
+    },
     /// An argument of `queue.declare` or `basic.consume` with a bad value.
     #[error("invalid arg '{key}' for queue '{queue}' in vhost '{vhost}': {why}")]
-    InvalidArgument { key: Box<str>, queue: QueueName, vhost: VhostName, why: ArgumentFault },
+    InvalidArgument {
+        key: Box<str>,
+        queue: QueueName,
+        vhost: VhostName,
+        why: ArgumentFault,
+    },
     /// A string argument that is no string.
     #[error("invalid type '{type_name}' for arg '{key}' in {resource}")]
-    InvalidArgumentType { key: Box<str>, type_name: Box<str>, resource: Resource },
+    InvalidArgumentType {
+        key: Box<str>,
+        type_name: Box<str>,
+        resource: Resource,
+    },
     /// A word that names something else than an exchange type.
     #[error("invalid exchange type '{exchange_type}'")]
     InvalidExchangeType { exchange_type: Box<str> },
@@ -160,24 +203,43 @@ pub enum Refusal {
     InvalidLimit { why: LimitFault },
     /// A policy that is not understood.
     #[error("{why}")]
-    InvalidPolicy { policy: Box<str>, vhost: VhostName, why: PolicyFault },
+    InvalidPolicy {
+        policy: Box<str>,
+        vhost: VhostName,
+        why: PolicyFault,
+    },
     /// A permission pattern that is no regular expression.
     #[error("invalid regular expression '{pattern}': {problem}")]
-    InvalidPattern { pattern: Box<str>, problem: Box<str> },
+    InvalidPattern {
+        pattern: Box<str>,
+        problem: Box<str>,
+    },
     /// A property that the queue type cannot have: `non-durable`, `exclusive-owner`, `auto-delete`.
     #[error("invalid property '{property}' for queue '{queue}' in vhost '{vhost}'")]
-    InvalidProperty { property: Box<str>, queue: QueueName, vhost: VhostName },
+    InvalidProperty {
+        property: Box<str>,
+        queue: QueueName,
+        vhost: VhostName,
+    },
     /// A vhost's default queue type that is none.
     #[error("{queue_type} is not a valid queue type")]
     InvalidQueueType { queue_type: Box<str> },
     /// A redeclaration differs from what exists.
     #[error("inequivalent arg '{key}' for {resource}: {difference}")]
-    InequivalentArgument { key: Box<str>, resource: Resource, difference: DeclareDifference },
+    InequivalentArgument {
+        key: Box<str>,
+        resource: Resource,
+        difference: DeclareDifference,
+    },
     /// `queue.delete` with a condition that the queue type does not know.
     #[error(
         "cannot delete queue '{queue}' in vhost '{vhost}'. queue.delete operations with {condition} flag set are not supported by quorum queues"
     )]
-    DeleteConditionNotSupported { queue: QueueName, vhost: VhostName, condition: DeleteCondition },
+    DeleteConditionNotSupported {
+        queue: QueueName,
+        vhost: VhostName,
+        condition: DeleteCondition,
+    },
     /// `basic.publish` with the immediate flag.
     #[error("immediate=true")]
     ImmediateNotSupported,
@@ -189,7 +251,11 @@ pub enum Refusal {
     RecoverWithoutRequeue,
     /// A queue type that this broker has not.
     #[error("queue type '{queue_type}' of queue '{queue}' in vhost '{vhost}' is not implemented")]
-    QueueTypeNotImplemented { queue_type: Box<str>, queue: QueueName, vhost: VhostName },
+    QueueTypeNotImplemented {
+        queue_type: Box<str>,
+        queue: QueueName,
+        vhost: VhostName,
+    },
     /// A name or key that no short string holds.
     #[error("{what} name is longer than {} bytes", crate::names::NAME_BYTES_MAX)]
     NameTooLong { what: Box<str> },
@@ -206,8 +272,14 @@ pub enum Refusal {
     #[error("partial tx completion")]
     PartialTransaction,
     /// The node that holds the queue cannot be reached.
-    #[error("home node '{node}' of durable queue '{queue}' in vhost '{vhost}' is down or inaccessible")]
-    QueueDown { node: Box<str>, queue: QueueName, vhost: VhostName },
+    #[error(
+        "home node '{node}' of durable queue '{queue}' in vhost '{vhost}' is down or inaccessible"
+    )]
+    QueueDown {
+        node: Box<str>,
+        queue: QueueName,
+        vhost: VhostName,
+    },
     /// `queue.delete` if-unused, and consumers exist.
     #[error("queue '{queue}' in vhost '{vhost}' in use")]
     QueueInUse { queue: QueueName, vhost: VhostName },
@@ -231,7 +303,12 @@ pub enum Refusal {
     UnknownExchangeType { exchange_type: Box<str> },
     /// An argument that exists, but not for this type of queue.
     #[error("invalid arg '{key}' for queue '{queue}' in vhost '{vhost}' of queue type {}", kind.module_name())]
-    UnsupportedArgument { key: Box<str>, queue: QueueName, vhost: VhostName, kind: QueueKind },
+    UnsupportedArgument {
+        key: Box<str>,
+        queue: QueueName,
+        vhost: VhostName,
+        kind: QueueKind,
+    },
     /// The connection's user is gone.
     #[error("user '{user}' is deleted")]
     UserDeleted { user: UserName },
@@ -253,8 +330,14 @@ pub enum Refusal {
     #[error("number of channels opened ({max}) has reached the negotiated channel_max ({max})")]
     ChannelMaxReached { max: u16 },
     /// As many exchanges as the cluster may have.
-    #[error("cannot declare exchange '{exchange}' in vhost '{vhost}': exchange limit of {limit} is reached")]
-    ClusterExchangeLimit { exchange: ExchangeName, vhost: VhostName, limit: u64 },
+    #[error(
+        "cannot declare exchange '{exchange}' in vhost '{vhost}': exchange limit of {limit} is reached"
+    )]
+    ClusterExchangeLimit {
+        exchange: ExchangeName,
+        vhost: VhostName,
+        limit: u64,
+    },
     /// As many queues as the cluster may have.
     #[error("cannot declare queue '{queue}': queue limit in cluster ({limit}) is reached")]
     ClusterQueueLimit { queue: QueueName, limit: u64 },
@@ -266,9 +349,15 @@ pub enum Refusal {
     ConsumersPerChannel { max: u64 },
     /// The body is larger than the broker takes. `configured` is false for the protocol's ceiling.
     #[error("message size {size} is larger than {}max size {max}", if *.configured { "configured " } else { "" })]
-    MessageTooLarge { size: u64, max: u64, configured: bool },
+    MessageTooLarge {
+        size: u64,
+        max: u64,
+        configured: bool,
+    },
     /// As many channels as the node may have.
-    #[error("number of channels opened on node '{node}' has reached the maximum allowed limit of {limit}")]
+    #[error(
+        "number of channels opened on node '{node}' has reached the maximum allowed limit of {limit}"
+    )]
     NodeChannelLimit { node: Box<str>, limit: u64 },
     /// As many connections as the node may have.
     #[error("connection refused: node connection limit ({limit}) is reached")]
@@ -277,195 +366,37 @@ pub enum Refusal {
     #[error("{what} limit of {limit} is reached")]
     TableFull { what: Box<str>, limit: u64 },
     /// As many channels as the user may have.
-    #[error("number of channels opened for user '{user}' has reached the maximum allowed user limit of {limit}")]
+    #[error(
+        "number of channels opened for user '{user}' has reached the maximum allowed user limit of {limit}"
+    )]
     UserChannelLimit { user: UserName, limit: u64 },
     /// As many connections as the user may have.
     #[error("connection refused for user '{user}': user connection limit ({limit}) is reached")]
     UserConnectionLimit { user: UserName, limit: u64 },
     /// As many connections as the vhost may have.
-    #[error("access to vhost '{vhost}' refused for user '{user}': connection limit ({limit}) is reached")]
-    VhostConnectionLimit { vhost: VhostName, user: UserName, limit: u64 },
+    #[error(
+        "access to vhost '{vhost}' refused for user '{user}': connection limit ({limit}) is reached"
+    )]
+    VhostConnectionLimit {
+        vhost: VhostName,
+        user: UserName,
+        limit: u64,
+    },
     /// As many queues as the vhost may have.
     #[error("cannot declare queue '{queue}': queue limit in vhost '{vhost}' ({limit}) is reached")]
-    VhostQueueLimit { queue: QueueName, vhost: VhostName, limit: u64 },
+    VhostQueueLimit {
+        queue: QueueName,
+        vhost: VhostName,
+        limit: u64,
+    },
 
     // --- We are broken. ---
     /// The vhost exists and is not served.
     #[error("access to vhost '{vhost}' refused for user '{user}': vhost '{vhost}' is down")]
     VhostDown { vhost: VhostName, user: UserName },
-    /// A rule of our own does not hold; the text goes to the log, clients see the bare code.
+    /// A rule of our own does not hold.
     #[error("{what}")]
     Broken { what: Box<str> },
-}
-
-/// The reply codes of AMQP that a refusal can carry.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[repr(u16)]
-pub enum RefusalCode {
-    /// The connection is closed by the operator or the node.
-    ConnectionForced = 320,
-    /// The client may not.
-    AccessRefused = 403,
-    /// The object does not exist.
-    NotFound = 404,
-    /// The object is locked by another.
-    ResourceLocked = 405,
-    /// The object is not in the state that the request wants.
-    PreconditionFailed = 406,
-    /// Not allowed for this connection.
-    NotAllowed = 530,
-    /// The broker cannot do this.
-    NotImplemented = 540,
-    /// The broker is broken.
-    InternalError = 541,
-}
-
-impl RefusalCode {
-    /// The number on the wire.
-    pub fn number(self) -> u16 {
-        self as u16
-    }
-}
-
-/// What is closed when a refusal meets a client of AMQP.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Scope {
-    /// The channel.
-    Channel,
-    /// The whole connection.
-    Connection,
-}
-
-/// Who is to blame.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Fault {
-    /// The client broke the protocol.
-    Protocol,
-    /// The client asks for what it may not have.
-    Forbidden,
-    /// The client asks for what cannot be had.
-    Request,
-    /// A limit is reached.
-    Resource,
-    /// We are broken.
-    Ours,
-}
-
-impl Refusal {
-    /// The reply code. Refusals that only the HTTP API can cause count as failed preconditions.
-    // amqp 1.2: constants
-    pub fn code(&self) -> RefusalCode {
-        use Refusal as R;
-        match self {
-            R::AccessRefused { .. }
-            | R::DefaultExchange
-            | R::DeletionOfSystemExchange { .. }
-            | R::ExclusiveUse { .. }
-            | R::InternalExchange { .. }
-            | R::LoginRefused { .. }
-            | R::PolicyReadOnly { .. }
-            | R::ReservedPrefix { .. }
-            | R::TopicAccessRefused { .. }
-            | R::VolatileQueueBinding => RefusalCode::AccessRefused,
-            R::ExchangeNotFound { .. }
-            | R::NoPreviousQueue
-            | R::QueueDown { .. }
-            | R::QueueNotFound { .. }
-            | R::QueueStopped { .. }
-            | R::RecordNotFound { .. }
-            | R::UserNotFound { .. } => RefusalCode::NotFound,
-            R::ResourceLocked { .. } | R::SingleActiveConsumerGet { .. } => {
-                RefusalCode::ResourceLocked
-            }
-            R::ClosedByOperator { .. }
-            | R::CredentialExpired
-            | R::Shutdown
-            | R::UserDeleted { .. }
-            | R::VhostDeleted { .. } => RefusalCode::ConnectionForced,
-            R::ChannelMaxReached { .. }
-            | R::ConsumerTagInUse { .. }
-            | R::ConsumersPerChannel { .. }
-            | R::NodeChannelLimit { .. }
-            | R::NodeConnectionLimit { .. }
-            | R::UserChannelLimit { .. }
-            | R::UserConnectionLimit { .. }
-            | R::VhostAccessRefused { .. }
-            | R::VhostConnectionLimit { .. }
-            | R::VhostNotFound { .. } => RefusalCode::NotAllowed,
-            R::DeleteConditionNotSupported { .. }
-            | R::ImmediateNotSupported
-            | R::PrefetchSizeNotSupported { .. }
-            | R::QueueTypeNotImplemented { .. }
-            | R::RecoverWithoutRequeue => RefusalCode::NotImplemented,
-            R::Broken { .. } | R::DeprecatedFeature { .. } | R::VhostDown { .. } => {
-                RefusalCode::InternalError
-            }
-            _ => RefusalCode::PreconditionFailed,
-        }
-    }
-
-    /// What is closed: soft codes close the channel, hard ones the connection. A refused login has
-    /// no channel to close.
-    pub fn scope(&self) -> Scope {
-        match (self, self.code()) {
-            (Refusal::LoginRefused { .. }, _) => Scope::Connection,
-            (
-                _,
-                RefusalCode::AccessRefused
-                | RefusalCode::NotFound
-                | RefusalCode::ResourceLocked
-                | RefusalCode::PreconditionFailed,
-            ) => Scope::Channel,
-            _ => Scope::Connection,
-        }
-    }
-
-    /// Who is to blame; tells the level of the log line.
-    pub fn fault(&self) -> Fault {
-        use Refusal as R;
-        match self {
-            R::ConsumerTagInUse { .. }
-            | R::ConfirmAfterTx
-            | R::InvalidCarbonCopy { .. }
-            | R::InvalidExpiration { .. }
-            | R::NotTransactional
-            | R::ReplyConsumerAcknowledges
-            | R::ReplyConsumerExists
-            | R::ReplyConsumerMissing
-            | R::TxAfterConfirm
-            | R::UnknownDeliveryTag { .. }
-            | R::UserIdMismatch { .. } => Fault::Protocol,
-            R::AccessRefused { .. }
-            | R::DefaultExchange
-            | R::DeletionOfSystemExchange { .. }
-            | R::ExclusiveUse { .. }
-            | R::InternalExchange { .. }
-            | R::LoginRefused { .. }
-            | R::PolicyReadOnly { .. }
-            | R::ReservedPrefix { .. }
-            | R::ResourceLocked { .. }
-            | R::SingleActiveConsumerGet { .. }
-            | R::TopicAccessRefused { .. }
-            | R::VhostAccessRefused { .. }
-            | R::VhostProtected { .. }
-            | R::VolatileQueueBinding => Fault::Forbidden,
-            R::ChannelMaxReached { .. }
-            | R::ClusterExchangeLimit { .. }
-            | R::ClusterQueueLimit { .. }
-            | R::ClusterVhostLimit { .. }
-            | R::ConsumersPerChannel { .. }
-            | R::MessageTooLarge { .. }
-            | R::NodeChannelLimit { .. }
-            | R::NodeConnectionLimit { .. }
-            | R::TableFull { .. }
-            | R::UserChannelLimit { .. }
-            | R::UserConnectionLimit { .. }
-            | R::VhostConnectionLimit { .. }
-            | R::VhostQueueLimit { .. } => Fault::Resource,
-            R::Broken { .. } | R::VhostDown { .. } => Fault::Ours,
-            _ => Fault::Request,
-        }
-    }
 }
 
 #[cfg(test)]

@@ -10,9 +10,7 @@ use rustc_hash::FxHashSet;
 use smallvec::SmallVec;
 
 pub use explain::{RouteStep, Via};
-pub use request::{
-    LazyMessage, MessageView, NoMessage, RouteRequest, bcc_keys, carbon_copy_keys,
-};
+pub use request::{LazyMessage, MessageView, NoMessage, RouteRequest, bcc_keys, carbon_copy_keys};
 
 use crate::exchange::table::{ExchangeSlot, Probe, Target, Targets};
 use crate::metadata::{Exchange, QueueId, Vhost};
@@ -91,7 +89,9 @@ impl Vhost {
     // rabbitmq docs: exchanges; amqp 3.1.3
     pub fn route(&self, request: &RouteRequest<'_>, out: &mut Routed) -> Result<()> {
         out.clear();
-        let first = self.exchange_slot(request.exchange).ok_or_else(|| self.no_exchange(request))?;
+        let first = self
+            .exchange_slot(request.exchange)
+            .ok_or_else(|| self.no_exchange(request))?;
         let exchange = self.exchange_at(first);
         if exchange.record().internal && request.from_publisher {
             return Err(Refusal::InternalExchange {
@@ -201,11 +201,17 @@ fn delay_ms(request: &RouteRequest<'_>) -> Option<u64> {
             (None, None) => return None,
         },
     };
-    (1..=DELAY_MS_MAX).contains(&ms).then(|| u64::try_from(ms).ok()).flatten()
+    (1..=DELAY_MS_MAX)
+        .contains(&ms)
+        .then(|| u64::try_from(ms).ok())
+        .flatten()
 }
 
 fn is_kept_out_of_history(request: &RouteRequest<'_>) -> bool {
-    let header = request.message.headers().and_then(|headers| headers.get(NO_STORE_HEADER));
+    let header = request
+        .message
+        .headers()
+        .and_then(|headers| headers.get(NO_STORE_HEADER));
     matches!(header, Some(amqp::Value::Bool(true)))
 }
 

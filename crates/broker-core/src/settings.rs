@@ -23,7 +23,9 @@ pub const CONSUMER_TIMEOUT_DEFAULT_MS: u64 = 1_800_000;
 pub const CONSUMER_DISCONNECTED_TIMEOUT_DEFAULT_MS: u64 = 60_000;
 
 /// The type of a queue.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize,
+)]
 #[serde(rename_all = "lowercase")]
 pub enum QueueKind {
     /// One place, durable or not.

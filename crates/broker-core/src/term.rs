@@ -62,15 +62,20 @@ impl Term {
     /// The value of a map's key.
     pub fn get(&self, key: &str) -> Option<&Term> {
         match self {
-            Self::Map(entries) => entries.iter().find(|(name, _)| &**name == key).map(|(_, v)| v),
+            Self::Map(entries) => entries
+                .iter()
+                .find(|(name, _)| &**name == key)
+                .map(|(_, v)| v),
             _ => None,
         }
     }
 
     /// `[{<<"key">>,value},…]`, the way error texts list settings.
     pub(crate) fn pairs(entries: &[(Box<str>, Term)]) -> String {
-        let shown: Vec<String> =
-            entries.iter().map(|(key, value)| format!("{{{},{value}}}", Binary(key))).collect();
+        let shown: Vec<String> = entries
+            .iter()
+            .map(|(key, value)| format!("{{{},{value}}}", Binary(key)))
+            .collect();
         format!("[{}]", shown.join(","))
     }
 
@@ -78,7 +83,9 @@ impl Term {
     /// Keys longer than a short string are cut off the table.
     // rabbitmq: arguments of the HTTP API
     pub fn to_table(&self) -> Table {
-        let Self::Map(entries) = self else { return Table::new() };
+        let Self::Map(entries) = self else {
+            return Table::new();
+        };
         let mut table = Table::new();
         for (key, value) in entries {
             if key.len() <= amqp::SHORT_STRING_BYTES_MAX {
@@ -112,8 +119,9 @@ impl From<&Value> for Term {
             Value::Decimal { scale, value } => {
                 Self::Float(f64::from(*value) / 10f64.powi(i32::from(*scale)))
             }
-            Value::Timestamp(seconds) => i64::try_from(*seconds)
-                .map_or(Self::Float(*seconds as f64), Self::Integer),
+            Value::Timestamp(seconds) => {
+                i64::try_from(*seconds).map_or(Self::Float(*seconds as f64), Self::Integer)
+            }
             Value::Array(elements) => Self::List(elements.iter().map(Term::from).collect()),
             Value::Table(table) => Self::from(table),
             Value::Void => Self::Null,
@@ -132,7 +140,10 @@ impl From<&Table> for Term {
             table
                 .iter()
                 .map(|(key, value)| {
-                    (String::from_utf8_lossy(key.as_bytes()).into(), Term::from(value))
+                    (
+                        String::from_utf8_lossy(key.as_bytes()).into(),
+                        Term::from(value),
+                    )
                 })
                 .collect(),
         )
@@ -175,7 +186,12 @@ impl fmt::Display for Term {
             Self::Map(entries) => {
                 f.write_str("#{")?;
                 for (at, (key, value)) in entries.iter().enumerate() {
-                    write!(f, "{}{} => {value}", if at == 0 { "" } else { "," }, Binary(key))?;
+                    write!(
+                        f,
+                        "{}{} => {value}",
+                        if at == 0 { "" } else { "," },
+                        Binary(key)
+                    )?;
                 }
                 f.write_str("}")
             }
@@ -293,15 +309,24 @@ mod tests {
         assert_eq!(read("\"x\"").to_string(), "<<\"x\">>");
         assert_eq!(read("\"ä\\\"\"").to_string(), "<<\"ä\\\"\"/utf8>>");
         assert_eq!(read("[1,2.5,true,null]").to_string(), "[1,2.5,true,null]");
-        assert_eq!(read("{\"a\":1,\"b\":{}}").to_string(), "#{<<\"a\">> => 1,<<\"b\">> => #{}}");
-        assert_eq!(Term::pairs(&[("bogus".into(), Term::Integer(11))]), "[{<<\"bogus\">>,11}]");
+        assert_eq!(
+            read("{\"a\":1,\"b\":{}}").to_string(),
+            "#{<<\"a\">> => 1,<<\"b\">> => #{}}"
+        );
+        assert_eq!(
+            Term::pairs(&[("bogus".into(), Term::Integer(11))]),
+            "[{<<\"bogus\">>,11}]"
+        );
     }
 
     #[test]
     fn json_comes_back_as_it_was() {
         let json = r#"{"z":[1,-2,1.5,"s",null,true],"a":{"deep":{"er":9007199254740993}}}"#;
         assert_eq!(serde_json::to_string(&read(json)).unwrap(), json);
-        assert_eq!(read("18446744073709551615"), Term::Float(18_446_744_073_709_551_615.0));
+        assert_eq!(
+            read("18446744073709551615"),
+            Term::Float(18_446_744_073_709_551_615.0)
+        );
     }
 
     #[test]
@@ -313,7 +338,13 @@ mod tests {
         assert_eq!(table.get("a"), Some(&Value::Array(vec![Value::I64(1)])));
         assert_eq!(Term::from(&table), term);
         assert_eq!(Term::from(&Value::U8(5)), Term::Integer(5));
-        assert_eq!(Term::from(&Value::Decimal { scale: 2, value: 150 }), Term::Float(1.5));
+        assert_eq!(
+            Term::from(&Value::Decimal {
+                scale: 2,
+                value: 150
+            }),
+            Term::Float(1.5)
+        );
         assert_eq!(Term::from(&Value::Timestamp(5)), Term::Integer(5));
     }
 }

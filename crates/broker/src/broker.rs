@@ -107,6 +107,10 @@ impl Broker {
         Ok(Self { node, commits })
     }
 
+    pub(crate) fn node(&self) -> &Arc<Node> {
+        &self.node
+    }
+
     /// The one door for change: proposes, and answers when the change is durable and applied.
     ///
     /// # Errors

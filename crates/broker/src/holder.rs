@@ -67,6 +67,11 @@ impl Holder {
         self.confirms.lock().confirms.publish(verdicts)
     }
 
+    /// Publishes that wait for a confirm.
+    pub(crate) fn unconfirmed(&self) -> u64 {
+        self.confirms.lock().confirms.open()
+    }
+
     /// The verdict of one journal entry or queue on a run of publishes.
     pub(crate) fn confirmed(&self, numbers: RangeInclusive<u64>, verdict: Verdict) {
         self.confirms.lock().confirms.settled_range(numbers, verdict);

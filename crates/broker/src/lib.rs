@@ -23,6 +23,7 @@ mod holder;
 mod ledger;
 mod metadata_store;
 mod node;
+pub mod observe;
 mod options;
 mod origin;
 mod outbox;

@@ -1,1 +1,21 @@
-//! Placeholder until its first commit.
+//! The HTTP API, its health checks and the metrics of a running broker.
+//!
+//! Speaks RabbitMQ's paths, shapes and errors (`management-api` holds the shapes) and puts every
+//! change through the broker's one door. Must not know frames, storage or settings files; the
+//! shell says what to listen on.
+
+mod access;
+mod body;
+mod error;
+mod internal_client;
+mod list;
+mod options;
+mod paths;
+mod routes;
+mod server;
+mod show;
+mod state;
+mod time;
+
+pub use options::{ListenerInfo, ManagementOptions};
+pub use server::{HttpServer, Management};

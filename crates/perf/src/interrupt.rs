@@ -6,6 +6,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 pub(crate) struct Interrupt {
     interrupts: Option<Signal>,
     terminations: Option<Signal>,
+    came: bool,
 }
 
 impl Interrupt {
@@ -13,6 +14,7 @@ impl Interrupt {
         Self {
             interrupts: signal(SignalKind::interrupt()).ok(),
             terminations: signal(SignalKind::terminate()).ok(),
+            came: false,
         }
     }
 
@@ -22,6 +24,12 @@ impl Interrupt {
             () = next(&mut self.interrupts) => {}
             () = next(&mut self.terminations) => {}
         }
+        self.came = true;
+    }
+
+    /// Whether any came so far.
+    pub(crate) fn came(&self) -> bool {
+        self.came
     }
 }
 

@@ -17,6 +17,7 @@ mod body;
 mod churn;
 mod client;
 mod clock;
+mod compare;
 mod confirms;
 mod course;
 mod crew;
@@ -34,6 +35,8 @@ mod random;
 mod report;
 mod roles;
 mod run;
+mod scenario;
+mod soak;
 mod topology;
 mod uri;
 mod verify;
@@ -44,7 +47,7 @@ use clap::Parser;
 
 use course::Watched;
 use interrupt::Interrupt;
-use options::{Cli, Command, RunOptions};
+use options::{Cli, Command, CompareOptions, RunOptions, SoakOptions};
 use progress::Progress;
 use run::RunSpec;
 
@@ -57,7 +60,14 @@ fn main() -> ExitCode {
     let cli = Cli::parse();
     let outcome = match cli.command {
         Command::Run(options) => in_runtime(options.broker.threads, run_command(*options)),
-        _ => todo_commands(),
+        Command::Compare(options) => in_runtime(options.broker.threads, compare_command(options)),
+        Command::Soak(options) => in_runtime(options.broker.threads, soak_command(options)),
+        Command::Scenarios => {
+            for known in scenario::BUILT_IN {
+                println!("{:<20} {}", known.name, known.about);
+            }
+            Ok(ExitCode::SUCCESS)
+        }
     };
     outcome.unwrap_or_else(|fault| {
         eprintln!("sluicemq-perf: {fault:#}");
@@ -112,9 +122,71 @@ async fn run_command(options: RunOptions) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The command line as it was given, for the report.
+async fn compare_command(options: CompareOptions) -> anyhow::Result<ExitCode> {
+    let mut progress = Progress::to_stderr();
+    let comparison = compare::compare(&options, &mut Interrupt::listen(), &mut progress).await?;
+    if options.json {
+        println!("{}", serde_json::to_string_pretty(&comparison)?);
+    } else if options.markdown {
+        print!("{}", compare::markdown(&comparison));
+    } else {
+        print!("{}", compare::plain(&comparison));
+    }
+    if comparison.has_failures() {
+        eprintln!("sluicemq-perf: some rounds failed");
+        return Ok(ExitCode::from(EXIT_FINDINGS));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn soak_command(options: SoakOptions) -> anyhow::Result<ExitCode> {
+    let mut progress = Progress::to_stderr();
+    let report = soak::soak(&options, &mut Interrupt::listen(), &mut progress).await?;
+    if options.json {
+        println!("{}", serde_json::to_string_pretty(&report)?);
+    } else {
+        print!("{}", report.text());
+    }
+    if !report.is_clean() {
+        eprintln!("sluicemq-perf: the broker broke its promises");
+        return Ok(ExitCode::from(EXIT_FINDINGS));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The command line as it was given, for the report; passwords in addresses left out.
 fn flags() -> String {
-    let words: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<String> = std::env::args().skip(1).map(without_password).collect();
     words.join(" ")
 }
-fn todo_commands() -> anyhow::Result<ExitCode> { Ok(ExitCode::SUCCESS) }
+
+fn without_password(word: String) -> String {
+    let (flag, value) = match word.split_once('=') {
+        Some((flag, value)) if flag.starts_with("--") => (format!("{flag}="), value),
+        _ => (String::new(), word.as_str()),
+    };
+    match value.parse::<uri::Endpoint>() {
+        Ok(endpoint) => format!("{flag}{endpoint}"),
+        Err(_not_an_address) => word,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_has_no_contradictions() {
+        use clap::CommandFactory;
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn passwords_do_not_get_into_the_report() {
+        let hidden = |word: &str| without_password(word.to_owned());
+        assert_eq!(hidden("amqp://u:secret@h/v"), "amqp://h:5672/v");
+        assert_eq!(hidden("--uri=amqp://u:secret@h"), "--uri=amqp://h:5672");
+        assert_eq!(hidden("--queue=a=b"), "--queue=a=b");
+        assert_eq!(hidden("--json"), "--json");
+    }
+}

@@ -19,7 +19,6 @@ pub(crate) struct Progress {
 enum Form {
     ChangingLine,
     PlainLines,
-    Silent,
 }
 
 impl Progress {
@@ -32,14 +31,6 @@ impl Progress {
         Self {
             label: String::new(),
             form,
-            line_open: false,
-        }
-    }
-
-    pub(crate) fn silent() -> Self {
-        Self {
-            label: String::new(),
-            form: Form::Silent,
             line_open: false,
         }
     }
@@ -59,16 +50,13 @@ impl Progress {
                 write!(stderr, "\r\x1b[K{line}").and_then(|()| stderr.flush())
             }
             Form::PlainLines => writeln!(stderr, "{line}"),
-            Form::Silent => Ok(()),
         };
     }
 
     /// A whole line of its own.
     pub(crate) fn say(&mut self, text: &str) {
         self.end();
-        if self.form != Form::Silent {
-            let _unread = writeln!(std::io::stderr().lock(), "{text}");
-        }
+        let _unread = writeln!(std::io::stderr().lock(), "{text}");
     }
 
     /// Ends a line that would change on.

@@ -98,23 +98,6 @@ impl Control {
         Ok(true)
     }
 
-    /// Messages ready in a queue.
-    pub(crate) async fn ready(&mut self, name: &str) -> Result<u64, ClientFault> {
-        let passive = queue::Declare {
-            queue: name.into(),
-            passive: true,
-            ..queue::Declare::default()
-        };
-        let passive = AMQPClass::Queue(queue::AMQPMethod::Declare(passive));
-        match self.connection.call(CHANNEL, &passive).await?.call {
-            AMQPClass::Queue(queue::AMQPMethod::DeclareOk(ok)) => Ok(u64::from(ok.message_count)),
-            other => Err(ClientFault::unexpected(
-                format!("{other:?}"),
-                "queue.declare-ok",
-            )),
-        }
-    }
-
     async fn ensure_exchange(&mut self, load: &LoadOptions, name: &str) -> Result<bool, ClientFault> {
         let passive = exchange::Declare {
             exchange: name.into(),

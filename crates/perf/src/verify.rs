@@ -34,6 +34,7 @@ pub(crate) trait Witness: Send + Sync {
 pub(crate) struct Sighting {
     pub(crate) queue: u32,
     pub(crate) producer: u16,
+    pub(crate) redelivered: bool,
     pub(crate) sequence: u64,
 }
 
@@ -200,6 +201,7 @@ impl Stream {
                 findings.lost_examples.push(Sighting {
                     queue,
                     producer: self.share.producer,
+                    redelivered: false,
                     sequence,
                 });
             }

@@ -42,11 +42,18 @@ struct History {
 
 impl History {
     fn new() -> Self {
-        Self { log: Vec::new(), reported: 0, next_id: 1, live: Vec::new() }
+        Self {
+            log: Vec::new(),
+            reported: 0,
+            next_id: 1,
+            live: Vec::new(),
+        }
     }
 
     fn next_batch(&mut self, dice: &mut Dice) -> Vec<Command> {
-        (0..=dice.below(6)).map(|_| self.next_command(dice)).collect()
+        (0..=dice.below(6))
+            .map(|_| self.next_command(dice))
+            .collect()
     }
 
     fn next_command(&mut self, dice: &mut Dice) -> Command {
@@ -62,8 +69,16 @@ impl History {
         if !dice.chance(5) {
             self.live.push((store, id));
         }
-        let len = if dice.chance(40) { 12_000 } else { dice.below(300) };
-        Command::Put { store, id, body: Bytes::from(vec![id as u8; len as usize]) }
+        let len = if dice.chance(40) {
+            12_000
+        } else {
+            dice.below(300)
+        };
+        Command::Put {
+            store,
+            id,
+            body: Bytes::from(vec![id as u8; len as usize]),
+        }
     }
 
     /// What did not survive the crash never happened.
@@ -71,19 +86,35 @@ impl History {
         self.log.truncate(durable as usize);
         self.log.resize(last_index as usize, Vec::new());
         self.reported = durable;
-        self.live = model(&self.log, durable).keys().map(|(store, id)| (StoreId(*store), *id)).collect();
+        self.live = model(&self.log, durable)
+            .keys()
+            .map(|(store, id)| (StoreId(*store), *id))
+            .collect();
     }
 }
 
 /// One life: recover, check, work, and stop in some way.
 fn live(disk: &SimulatedDisk, history: &mut History, dice: &mut Dice) {
-    let (storage, recovery) =
-        Storage::open_on(std::sync::Arc::new(disk.clone()), Path::new("/data"), options()).unwrap();
+    let (storage, recovery) = Storage::open_on(
+        std::sync::Arc::new(disk.clone()),
+        Path::new("/data"),
+        options(),
+    )
+    .unwrap();
     let (shelf, replayed, durable) =
         Shelf::recover(storage.segments(), recovery, Some(disk)).unwrap();
-    assert!(durable >= history.reported, "lost {} of {}", history.reported - durable, durable);
+    assert!(
+        durable >= history.reported,
+        "lost {} of {}",
+        history.reported - durable,
+        durable
+    );
     assert!(durable <= history.log.len() as u64, "invented records");
-    assert_eq!(shelf.contents(), model(&history.log, durable), "state after record {durable}");
+    assert_eq!(
+        shelf.contents(),
+        model(&history.log, durable),
+        "state after record {durable}"
+    );
     history.cut(durable, replayed.last_index(STREAM));
 
     let journal = storage.start::<Bytes>(replayed, shelf.clone()).unwrap();
@@ -99,7 +130,9 @@ fn live(disk: &SimulatedDisk, history: &mut History, dice: &mut Dice) {
             let parts = vec![payload.slice(..middle), payload.slice(middle..)];
             journal.append(STREAM, index, parts, payload).unwrap();
         } else {
-            journal.append(STREAM, index, payload.clone(), payload).unwrap();
+            journal
+                .append(STREAM, index, payload.clone(), payload)
+                .unwrap();
         }
         if dice.chance(8) {
             wait_until("records are durable", || shelf.applied_index() == index);
@@ -107,7 +140,11 @@ fn live(disk: &SimulatedDisk, history: &mut History, dice: &mut Dice) {
     }
     storage.shutdown().unwrap();
     let last_index = history.log.len() as u64;
-    assert_eq!(shelf.applied_index(), last_index, "a clean stop writes everything");
+    assert_eq!(
+        shelf.applied_index(),
+        last_index,
+        "a clean stop writes everything"
+    );
     assert_eq!(shelf.contents(), model(&history.log, last_index));
 }
 
@@ -138,7 +175,10 @@ fn lives(seed: u64) {
 
 /// A longer run by hand: `PROPTEST_CASES=5000 cargo test -p storage --test crash`.
 fn cases() -> u32 {
-    std::env::var("PROPTEST_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(100)
+    std::env::var("PROPTEST_CASES")
+        .ok()
+        .and_then(|cases| cases.parse().ok())
+        .unwrap_or(100)
 }
 
 proptest! {

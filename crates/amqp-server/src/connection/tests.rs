@@ -7,6 +7,7 @@ mod faults;
 mod handshake;
 mod heartbeats;
 mod messages;
+mod signals;
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;

@@ -3,9 +3,10 @@
 use amqp::protocol::connection::AMQPMethod as Connection;
 
 use super::Outcome;
+use crate::ending::Cause;
 use crate::fault::ProtocolFault;
 use crate::reply;
-use crate::serving::{Cause, Serving};
+use crate::serving::Serving;
 
 impl Serving {
     pub(super) fn connection(&mut self, method: Connection) -> Outcome {

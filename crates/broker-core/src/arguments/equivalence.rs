@@ -31,9 +31,15 @@ pub(crate) fn compare_text(
     if received == current {
         return Ok(());
     }
-    let difference =
-        DeclareDifference::Both { received: received.into(), current: current.into() };
-    Err(Refusal::InequivalentArgument { key: key.into(), resource: resource(), difference })
+    let difference = DeclareDifference::Both {
+        received: received.into(),
+        current: current.into(),
+    };
+    Err(Refusal::InequivalentArgument {
+        key: key.into(),
+        resource: resource(),
+        difference,
+    })
 }
 
 /// Compares an argument of a declaration.
@@ -59,7 +65,11 @@ pub(crate) fn compare_value(
             type_name: current.type_name().into(),
         },
     };
-    Err(Refusal::InequivalentArgument { key: key.into(), resource: resource(), difference })
+    Err(Refusal::InequivalentArgument {
+        key: key.into(),
+        resource: resource(),
+        difference,
+    })
 }
 
 /// Whether two argument values count as the same.

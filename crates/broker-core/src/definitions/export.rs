@@ -113,13 +113,15 @@ fn permissions(metadata: &Metadata) -> Vec<PermissionDefinition> {
 fn topic_permissions(metadata: &Metadata) -> Vec<TopicPermissionDefinition> {
     metadata
         .topic_permissions()
-        .map(|(user, vhost, exchange, record)| TopicPermissionDefinition {
-            user: user.clone(),
-            vhost: vhost.clone(),
-            exchange: exchange.clone(),
-            write: record.write.as_str().into(),
-            read: record.read.as_str().into(),
-        })
+        .map(
+            |(user, vhost, exchange, record)| TopicPermissionDefinition {
+                user: user.clone(),
+                vhost: vhost.clone(),
+                exchange: exchange.clone(),
+                write: record.write.as_str().into(),
+                read: record.read.as_str().into(),
+            },
+        )
         .collect()
 }
 
@@ -143,7 +145,12 @@ fn tags(tags: &[Box<str>]) -> Term {
 }
 
 fn limits(limits: &Limits) -> Term {
-    Term::Map(limits.iter().map(|(name, limit)| (name.clone(), Term::Integer(*limit))).collect())
+    Term::Map(
+        limits
+            .iter()
+            .map(|(name, limit)| (name.clone(), Term::Integer(*limit)))
+            .collect(),
+    )
 }
 
 /// Limits and operator policies are parameters, as RabbitMQ keeps them.
@@ -154,7 +161,9 @@ fn parameters(vhost: &Vhost, shown: &Option<VhostName>) -> Vec<ParameterDefiniti
         component: component.into(),
         name: name.into(),
     };
-    let own = vhost.parameters().map(|p| parameter(&p.component, &p.name, p.value.clone()));
+    let own = vhost
+        .parameters()
+        .map(|p| parameter(&p.component, &p.name, p.value.clone()));
     let bounds = (!vhost.limits().is_empty())
         .then(|| parameter("vhost-limits", "limits", limits(vhost.limits())));
     let operator_policies = vhost.policies(PolicyScope::Operator).iter().map(|policy| {
@@ -173,7 +182,10 @@ fn policies(vhost: &Vhost, shown: &Option<VhostName>) -> Vec<PolicyDefinition> {
     vhost
         .policies(PolicyScope::User)
         .iter()
-        .map(|policy| PolicyDefinition { vhost: shown.clone(), form: policy.form() })
+        .map(|policy| PolicyDefinition {
+            vhost: shown.clone(),
+            form: policy.form(),
+        })
         .collect()
 }
 
@@ -221,8 +233,10 @@ fn bindings(vhost: &Vhost, shown: &Option<VhostName>) -> Vec<BindingDefinition> 
             .is_some_and(|record| record.exclusive_owner.is_some()),
         Destination::Exchange(_) => false,
     };
-    let mut bindings: Vec<_> =
-        vhost.bindings().filter(|binding| !belongs_to_connection(binding)).collect();
+    let mut bindings: Vec<_> = vhost
+        .bindings()
+        .filter(|binding| !belongs_to_connection(binding))
+        .collect();
     // Stable, so that bindings of one exchange stay in the order in which they were made.
     bindings.sort_by(|one, other| one.source.cmp(&other.source));
     bindings

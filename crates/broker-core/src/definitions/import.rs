@@ -81,12 +81,23 @@ struct Import<'a> {
 
 impl<'a> Import<'a> {
     fn new(metadata: &'a Metadata, into: Option<VhostName>, place: Place) -> Self {
-        Self { metadata, into, place, defined: Vec::new(), changes: Vec::new() }
+        Self {
+            metadata,
+            into,
+            place,
+            defined: Vec::new(),
+            changes: Vec::new(),
+        }
     }
 
     /// The vhost of an element, which must be there.
     fn vhost_of(&self, named: Option<&VhostName>) -> Result<VhostName> {
-        let vhost = self.into.as_ref().or(named).cloned().unwrap_or_else(|| VhostName::new(""));
+        let vhost = self
+            .into
+            .as_ref()
+            .or(named)
+            .cloned()
+            .unwrap_or_else(|| VhostName::new(""));
         if self.defined.contains(&vhost) || self.metadata.vhost(&vhost).is_ok() {
             return Ok(vhost);
         }
@@ -108,7 +119,10 @@ impl<'a> Import<'a> {
                 tags: definition.tags.as_ref().map(parse_tags).unwrap_or_default(),
             });
             if let Some(limits) = &definition.limits {
-                self.changes.push(MetadataChange::SetUserLimits { user, limits: limits.clone() });
+                self.changes.push(MetadataChange::SetUserLimits {
+                    user,
+                    limits: limits.clone(),
+                });
             }
         }
     }
@@ -117,11 +131,17 @@ impl<'a> Import<'a> {
         for definition in vhosts {
             let vhost = VhostName::new(&definition.name);
             let mut record = vhost_record(definition)?;
-            record.tracing = self.existing(&vhost).is_some_and(|found| found.record().tracing);
-            self.changes.push(MetadataChange::PutVhost { vhost: vhost.clone(), record });
+            record.tracing = self
+                .existing(&vhost)
+                .is_some_and(|found| found.record().tracing);
+            self.changes.push(MetadataChange::PutVhost {
+                vhost: vhost.clone(),
+                record,
+            });
             if let Some(limits) = &definition.limits {
                 let (vhost, limits) = (vhost.clone(), limits.clone());
-                self.changes.push(MetadataChange::SetVhostLimits { vhost, limits });
+                self.changes
+                    .push(MetadataChange::SetVhostLimits { vhost, limits });
             }
             self.defined.push(vhost);
         }
@@ -179,7 +199,10 @@ impl<'a> Import<'a> {
         let value = parameter.value.clone();
         match &*parameter.component {
             "vhost-limits" => {
-                self.changes.push(MetadataChange::SetVhostLimits { vhost, limits: value });
+                self.changes.push(MetadataChange::SetVhostLimits {
+                    vhost,
+                    limits: value,
+                });
             }
             "operator_policy" => {
                 let form = policy_form(&parameter.name, &value);
@@ -202,7 +225,11 @@ impl<'a> Import<'a> {
             .and_then(|found| found.policies(scope).find(&policy.name))
             .is_some_and(|current| current.origin == PolicyOrigin::File);
         if !is_of_file {
-            self.changes.push(MetadataChange::SetPolicy { vhost, scope, policy });
+            self.changes.push(MetadataChange::SetPolicy {
+                vhost,
+                scope,
+                policy,
+            });
         }
     }
 
@@ -234,19 +261,20 @@ impl<'a> Import<'a> {
                 .existing(&vhost)
                 .is_some_and(|found| found.queue(queue.name.as_str()).is_some());
             if !exists {
-                self.changes.push(MetadataChange::DeclareQueue(QueueDeclaration {
-                    vhost,
-                    queue: queue.name.clone(),
-                    // A name that a broker made once is taken as it is.
-                    server_named: queue.name.as_str().starts_with("amq."),
-                    durable: queue.durable,
-                    exclusive: false,
-                    auto_delete: queue.auto_delete,
-                    arguments: queue_arguments(&queue.arguments, queue.kind.as_deref()),
-                    connection: None,
-                    node: self.place.node,
-                    groups: self.place.groups,
-                }));
+                self.changes
+                    .push(MetadataChange::DeclareQueue(QueueDeclaration {
+                        vhost,
+                        queue: queue.name.clone(),
+                        // A name that a broker made once is taken as it is.
+                        server_named: queue.name.as_str().starts_with("amq."),
+                        durable: queue.durable,
+                        exclusive: false,
+                        auto_delete: queue.auto_delete,
+                        arguments: queue_arguments(&queue.arguments, queue.kind.as_deref()),
+                        connection: None,
+                        node: self.place.node,
+                        groups: self.place.groups,
+                    }));
             }
         }
         Ok(())
@@ -279,20 +307,35 @@ pub fn parse_tags(tags: &Term) -> Vec<Box<str>> {
         Term::List(tags) => tags.iter().filter_map(Term::as_text).collect(),
         _ => Vec::new(),
     };
-    words.into_iter().map(str::trim).filter(|word| !word.is_empty()).map(Into::into).collect()
+    words
+        .into_iter()
+        .map(str::trim)
+        .filter(|word| !word.is_empty())
+        .map(Into::into)
+        .collect()
 }
 
 fn vhost_record(definition: &VhostDefinition) -> Result<VhostRecord> {
-    let VhostMetadata { description, tags, default_queue_type, protected_from_deletion } =
-        &definition.metadata;
-    let queue_type = default_queue_type.as_deref().or(definition.default_queue_type.as_deref());
+    let VhostMetadata {
+        description,
+        tags,
+        default_queue_type,
+        protected_from_deletion,
+    } = &definition.metadata;
+    let queue_type = default_queue_type
+        .as_deref()
+        .or(definition.default_queue_type.as_deref());
     Ok(VhostRecord {
         description: description
             .as_ref()
             .or(definition.description.as_ref())
             .cloned()
             .unwrap_or_default(),
-        tags: tags.as_ref().or(definition.tags.as_ref()).map(parse_tags).unwrap_or_default(),
+        tags: tags
+            .as_ref()
+            .or(definition.tags.as_ref())
+            .map(parse_tags)
+            .unwrap_or_default(),
         default_queue_type: parse_default_queue_type(queue_type)?,
         protected_from_deletion: protected_from_deletion.unwrap_or_default(),
         tracing: false,
@@ -308,7 +351,9 @@ pub fn parse_default_queue_type(name: Option<&str>) -> Result<Option<QueueKind>>
         None | Some("" | "undefined") => Ok(None),
         Some("classic") => Ok(Some(QueueKind::Classic)),
         Some("quorum") => Ok(Some(QueueKind::Quorum)),
-        Some(other) => Err(Refusal::InvalidQueueType { queue_type: other.into() }),
+        Some(other) => Err(Refusal::InvalidQueueType {
+            queue_type: other.into(),
+        }),
     }
 }
 

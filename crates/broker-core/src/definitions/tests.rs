@@ -16,13 +16,17 @@ fn exporter() -> Exporter {
 
 fn import(metadata: &mut Metadata, json: Json) -> Result<(), String> {
     let definitions: Definitions = serde_json::from_value(json).map_err(|e| e.to_string())?;
-    let changes = definitions.changes(metadata, NodeId(0), 8).map_err(|r| r.to_string())?;
+    let changes = definitions
+        .changes(metadata, NodeId(0), 8)
+        .map_err(|r| r.to_string())?;
     apply_all(metadata, changes)
 }
 
 fn apply_all(metadata: &mut Metadata, changes: Vec<MetadataChange>) -> Result<(), String> {
     for change in changes {
-        metadata.apply(&change).map_err(|refusal| format!("{refusal} in {change:?}"))?;
+        metadata
+            .apply(&change)
+            .map_err(|refusal| format!("{refusal} in {change:?}"))?;
     }
     Ok(())
 }
@@ -88,10 +92,22 @@ fn what_is_imported_comes_out_again() {
             {"name": "old", "limits": {}, "metadata": {"description": "as it was", "tags": ["x", "y"]}}
         ])
     );
-    for section in ["permissions", "topic_permissions", "global_parameters", "policies", "bindings"] {
+    for section in [
+        "permissions",
+        "topic_permissions",
+        "global_parameters",
+        "policies",
+        "bindings",
+    ] {
         assert_eq!(out[section], whole()[section], "{section}");
     }
-    let exchanges = whole()["exchanges"].as_array().unwrap().iter().rev().cloned().collect();
+    let exchanges = whole()["exchanges"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .rev()
+        .cloned()
+        .collect();
     assert_eq!(out["exchanges"], Json::Array(exchanges));
     let parameters = out["parameters"].as_array().unwrap();
     assert_eq!(parameters.len(), 3);
@@ -126,13 +142,28 @@ fn sections_come_in_rabbitmqs_order() {
     let metadata = Metadata::new(Defaults::default());
     let text = serde_json::to_string(&Definitions::of_cluster(&metadata, &exporter())).unwrap();
     let order = [
-        "rabbit_version", "rabbitmq_version", "product_name", "product_version",
-        "rabbitmq_definition_format", "original_cluster_name", "explanation", "permissions",
-        "exchanges", "vhosts", "users", "global_parameters", "parameters", "policies",
-        "topic_permissions", "queues", "bindings",
+        "rabbit_version",
+        "rabbitmq_version",
+        "product_name",
+        "product_version",
+        "rabbitmq_definition_format",
+        "original_cluster_name",
+        "explanation",
+        "permissions",
+        "exchanges",
+        "vhosts",
+        "users",
+        "global_parameters",
+        "parameters",
+        "policies",
+        "topic_permissions",
+        "queues",
+        "bindings",
     ];
-    let places: Vec<usize> =
-        order.iter().map(|key| text.find(&format!("\"{key}\":")).expect(key)).collect();
+    let places: Vec<usize> = order
+        .iter()
+        .map(|key| text.find(&format!("\"{key}\":")).expect(key))
+        .collect();
     assert!(places.is_sorted(), "{text}");
 }
 
@@ -143,12 +174,23 @@ fn one_vhost_names_no_vhost_and_no_user_and_goes_into_another() {
     let main = VhostName::new("/");
     let definitions = Definitions::of_vhost(&metadata, &main, &exporter()).unwrap();
     let json = serde_json::to_value(&definitions).unwrap();
-    for section in ["users", "vhosts", "permissions", "topic_permissions", "global_parameters"] {
+    for section in [
+        "users",
+        "vhosts",
+        "permissions",
+        "topic_permissions",
+        "global_parameters",
+    ] {
         assert!(json.get(section).is_none(), "{section}");
     }
     for section in ["queues", "exchanges", "bindings", "policies", "parameters"] {
         let elements = json[section].as_array().unwrap();
-        assert!(!elements.is_empty() && elements.iter().all(|element| element.get("vhost").is_none()));
+        assert!(
+            !elements.is_empty()
+                && elements
+                    .iter()
+                    .all(|element| element.get("vhost").is_none())
+        );
     }
     assert_eq!(json["rabbitmq_definition_format"], "single_virtual_host");
     assert_eq!(json["original_vhost_name"], "/");
@@ -193,7 +235,10 @@ fn what_belongs_to_a_connection_is_left_out() {
     };
     apply_all(&mut metadata, vec![declare, bind]).unwrap();
     let out = export(&metadata);
-    assert_eq!((&out["queues"], &out["bindings"], &out["exchanges"]), (&json!([]), &json!([]), &json!([])));
+    assert_eq!(
+        (&out["queues"], &out["bindings"], &out["exchanges"]),
+        (&json!([]), &json!([]), &json!([]))
+    );
 }
 
 #[test]
@@ -222,14 +267,20 @@ fn elements_of_a_missing_vhost_stop_the_import() {
         assert_eq!(import(&mut metadata, element), Err(text.into()));
     }
     let into = Definitions::default().changes_in(&metadata, &"nope".into(), NodeId(0), 1);
-    assert_eq!(into.map_err(|refusal| refusal.to_string()), Err(text.into()));
+    assert_eq!(
+        into.map_err(|refusal| refusal.to_string()),
+        Err(text.into())
+    );
 }
 
 #[test]
 fn a_default_queue_type_that_is_none_is_refused() {
     let mut metadata = Metadata::new(Defaults::default());
     let vhost = json!({"vhosts": [{"name": "v", "metadata": {"default_queue_type": "bogus"}}]});
-    assert_eq!(import(&mut metadata, vhost), Err("bogus is not a valid queue type".into()));
+    assert_eq!(
+        import(&mut metadata, vhost),
+        Err("bogus is not a valid queue type".into())
+    );
 }
 
 #[test]

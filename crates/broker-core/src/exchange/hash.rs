@@ -22,8 +22,9 @@ pub(crate) fn parse_weight(key: &str) -> Result<u32, BindingFault> {
     match key.parse::<i128>() {
         Err(_) => Err(BindingFault::WeightNotInteger(key.into())),
         Ok(weight) if weight < 1 => Err(BindingFault::WeightNotPositive),
-        Ok(weight) => u32::try_from(weight)
-            .map_err(|_| BindingFault::WeightTooLarge { max: WEIGHT_MAX }),
+        Ok(weight) => {
+            u32::try_from(weight).map_err(|_| BindingFault::WeightTooLarge { max: WEIGHT_MAX })
+        }
     }
 }
 
@@ -73,7 +74,12 @@ pub(crate) struct ConsistentHash {
 
 impl ConsistentHash {
     pub(crate) fn new(source: HashSource) -> Self {
-        Self { source, bindings: Vec::new(), ends: Vec::new(), owners: FxHashSet::default() }
+        Self {
+            source,
+            bindings: Vec::new(),
+            ends: Vec::new(),
+            owners: FxHashSet::default(),
+        }
     }
 
     pub(crate) fn source(&self) -> &HashSource {
@@ -81,8 +87,14 @@ impl ConsistentHash {
     }
 
     pub(crate) fn bind(&mut self, sequence: u64, key: &str, target: Target) {
-        let Ok(weight) = parse_weight(key) else { return };
-        let binding = Weighted { sequence, weight, target };
+        let Ok(weight) = parse_weight(key) else {
+            return;
+        };
+        let binding = Weighted {
+            sequence,
+            weight,
+            target,
+        };
         self.bindings.push(binding);
         self.add_buckets(binding);
     }
@@ -111,9 +123,11 @@ impl ConsistentHash {
     pub(crate) fn pick(&self, key: &[u8], message: &dyn MessageView) -> Option<Target> {
         let hashed = match &self.source {
             HashSource::RoutingKey => hash(key),
-            HashSource::Header(name) => {
-                hash_value(message.headers().and_then(|headers| headers.get(name.as_bytes())))
-            }
+            HashSource::Header(name) => hash_value(
+                message
+                    .headers()
+                    .and_then(|headers| headers.get(name.as_bytes())),
+            ),
             HashSource::MessageId => hash(message.message_id().unwrap_or(MISSING)),
             HashSource::CorrelationId => hash(message.correlation_id().unwrap_or(MISSING)),
             HashSource::Timestamp => message
@@ -152,7 +166,9 @@ impl ModulusHash {
     }
 
     pub(crate) fn unbind(&mut self, name: &str, target: Target) {
-        let Ok(place) = self.place(name, target) else { return };
+        let Ok(place) = self.place(name, target) else {
+            return;
+        };
         self.sorted[place].2 -= 1;
         if self.sorted[place].2 == 0 {
             self.sorted.remove(place);
@@ -161,12 +177,16 @@ impl ModulusHash {
 
     fn place(&self, name: &str, target: Target) -> Result<usize, usize> {
         self.sorted.binary_search_by(|(other, place, _)| {
-            (&**other).cmp(name).then_with(|| is_exchange(*place).cmp(&is_exchange(target)))
+            (**other)
+                .cmp(name)
+                .then_with(|| is_exchange(*place).cmp(&is_exchange(target)))
         })
     }
 
     pub(crate) fn pick(&self, key: &[u8]) -> Option<Target> {
-        let count = u64::try_from(self.sorted.len()).ok().filter(|count| *count > 0)?;
+        let count = u64::try_from(self.sorted.len())
+            .ok()
+            .filter(|count| *count > 0)?;
         let place = usize::try_from(hash(key) % count).ok()?;
         self.sorted.get(place).map(|(_, target, _)| *target)
     }

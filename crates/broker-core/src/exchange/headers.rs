@@ -33,9 +33,8 @@ impl HeadersMatch {
     // rabbitmq docs: headers exchange, x-match
     pub(crate) fn parse(arguments: &Table) -> Result<Self, BindingFault> {
         let (quantity, with_x) = parse_mode(arguments.get(X_MATCH))?;
-        let takes_part = |key: &[u8]| {
-            key != X_MATCH.as_bytes() && (with_x || !key.starts_with(b"x-"))
-        };
+        let takes_part =
+            |key: &[u8]| key != X_MATCH.as_bytes() && (with_x || !key.starts_with(b"x-"));
         let wanted = arguments
             .iter()
             .filter(|(key, _)| takes_part(key.as_bytes()))
@@ -60,7 +59,9 @@ impl HeadersMatch {
 }
 
 fn parse_mode(mode: Option<&Value>) -> Result<(Quantity, bool), BindingFault> {
-    let Some(value) = mode else { return Ok((Quantity::All, false)) };
+    let Some(value) = mode else {
+        return Ok((Quantity::All, false));
+    };
     let Value::LongString(word) = value else {
         return Err(BindingFault::HeadersMatchType {
             type_name: value.type_name().into(),
@@ -72,7 +73,9 @@ fn parse_mode(mode: Option<&Value>) -> Result<(Quantity, bool), BindingFault> {
         b"any" => Ok((Quantity::Any, false)),
         b"all-with-x" => Ok((Quantity::All, true)),
         b"any-with-x" => Ok((Quantity::Any, true)),
-        other => Err(BindingFault::HeadersMatchValue(String::from_utf8_lossy(other).into())),
+        other => Err(BindingFault::HeadersMatchValue(
+            String::from_utf8_lossy(other).into(),
+        )),
     }
 }
 
@@ -91,7 +94,10 @@ pub(crate) fn same_value(one: &Value, other: &Value) -> bool {
     match (one, other) {
         (Value::Array(one), Value::Array(other)) => {
             one.len() == other.len()
-                && one.iter().zip(other).all(|(one, other)| same_value(one, other))
+                && one
+                    .iter()
+                    .zip(other)
+                    .all(|(one, other)| same_value(one, other))
         }
         (Value::Table(one), Value::Table(other)) => same_table(one, other),
         _ => one == other,
@@ -108,7 +114,8 @@ fn as_float(value: &Value) -> Option<f64> {
 
 fn same_table(one: &Table, other: &Table) -> bool {
     let covers = |one: &Table, other: &Table| {
-        one.iter().all(|(key, value)| other.get(key).is_some_and(|found| same_value(value, found)))
+        one.iter()
+            .all(|(key, value)| other.get(key).is_some_and(|found| same_value(value, found)))
     };
     one.len() == other.len() && covers(one, other) && covers(other, one)
 }

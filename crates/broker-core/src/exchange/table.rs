@@ -205,7 +205,10 @@ impl TargetSet {
                 places.insert(target, last);
             }
             None if self.entries.len() > TARGETS_SCANNED_MAX => {
-                let places = self.iter().enumerate().map(|(place, target)| (target, place));
+                let places = self
+                    .iter()
+                    .enumerate()
+                    .map(|(place, target)| (target, place));
                 self.places = Some(Box::new(places.collect()));
             }
             None => {}
@@ -213,7 +216,9 @@ impl TargetSet {
     }
 
     pub(crate) fn remove(&mut self, target: Target) {
-        let Some(place) = self.place(target) else { return };
+        let Some(place) = self.place(target) else {
+            return;
+        };
         self.entries[place].1 -= 1;
         if self.entries[place].1 > 0 {
             return;

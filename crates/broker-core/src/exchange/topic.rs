@@ -24,7 +24,10 @@ const ROOT: NodeIndex = 0;
 pub(crate) fn check_key(key: &str) -> Result<(), BindingFault> {
     let count = words(key.as_bytes()).filter(|word| *word == HASH).count();
     if count > TOPIC_HASHES_MAX {
-        return Err(BindingFault::TooManyHashes { key: key.into(), count });
+        return Err(BindingFault::TooManyHashes {
+            key: key.into(),
+            count,
+        });
     }
     Ok(())
 }
@@ -45,11 +48,15 @@ pub(crate) fn key_matches(binding_key: &[u8], routing_key: &[u8]) -> bool {
 }
 
 fn words_match(pattern: &[&[u8]], key: &[&[u8]]) -> bool {
-    let Some((first, rest)) = pattern.split_first() else { return key.is_empty() };
+    let Some((first, rest)) = pattern.split_first() else {
+        return key.is_empty();
+    };
     if *first == HASH {
         return (0..=key.len()).any(|skipped| words_match(rest, &key[skipped..]));
     }
-    let Some((word, further)) = key.split_first() else { return false };
+    let Some((word, further)) = key.split_first() else {
+        return false;
+    };
     (*first == STAR || first == word) && words_match(rest, further)
 }
 
@@ -111,7 +118,10 @@ impl Node {
 
 impl Default for TopicTrie {
     fn default() -> Self {
-        Self { nodes: vec![Node::new(false)], free: Vec::new() }
+        Self {
+            nodes: vec![Node::new(false)],
+            free: Vec::new(),
+        }
     }
 }
 
@@ -121,7 +131,11 @@ impl TopicTrie {
         let mut under_hash = false;
         for word in words(key.as_bytes()) {
             let child = self.node(at).child(word);
-            at = if child == NO_NODE { self.add_child(at, word, under_hash) } else { child };
+            at = if child == NO_NODE {
+                self.add_child(at, word, under_hash)
+            } else {
+                child
+            };
             under_hash |= word == HASH;
         }
         self.node_mut(at).targets.add(target);
@@ -143,7 +157,11 @@ impl TopicTrie {
 
     /// Appends the targets of all bindings that match.
     pub(crate) fn route(&self, key: &[u8], out: &mut Targets) {
-        let mut walk = Walk { trie: self, reached: SmallVec::new(), hashes: SmallVec::new() };
+        let mut walk = Walk {
+            trie: self,
+            reached: SmallVec::new(),
+            hashes: SmallVec::new(),
+        };
         walk.enter(ROOT, out);
         for word in words(key) {
             if walk.is_over() {
@@ -171,7 +189,8 @@ impl TopicTrie {
             }
             None => {
                 self.nodes.push(node);
-                NodeIndex::try_from(self.nodes.len() - 1).expect("bindings are bounded far below 2^32")
+                NodeIndex::try_from(self.nodes.len() - 1)
+                    .expect("bindings are bounded far below 2^32")
             }
         };
         self.node_mut(parent).set_child(word, child);

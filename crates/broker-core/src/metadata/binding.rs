@@ -92,7 +92,9 @@ impl Metadata {
         let binding = wanted.binding();
         let sequence = self.next_binding;
         let into = self.vhost_mut(vhost)?;
-        let found = into.find_binding(source, target, wanted.key, &binding.arguments).cloned();
+        let found = into
+            .find_binding(source, target, wanted.key, &binding.arguments)
+            .cloned();
         let created = found.is_none();
         let binding = found.unwrap_or(binding);
         if created {
@@ -100,7 +102,11 @@ impl Metadata {
             self.next_binding += 1;
             self.binding_count += 1;
         }
-        events.push(MetadataEvent::Bound { vhost: vhost.clone(), binding, created });
+        events.push(MetadataEvent::Bound {
+            vhost: vhost.clone(),
+            binding,
+            created,
+        });
         Ok(())
     }
 
@@ -114,7 +120,9 @@ impl Metadata {
         let found = self.vhost(vhost)?;
         wanted.check_not_default()?;
         // rabbitmq: unbinding what is not there is no error.
-        let Ok(ends) = find_ends(found, wanted) else { return Ok(None) };
+        let Ok(ends) = find_ends(found, wanted) else {
+            return Ok(None);
+        };
         check_lock(found, wanted.destination, connection)?;
         let arguments = &wanted.binding().arguments;
         let binding = found.find_binding(ends.source, ends.target, wanted.key, arguments);
@@ -131,7 +139,8 @@ impl Metadata {
         let Some((ends, binding)) = self.check_unbind(vhost, wanted, connection)? else {
             return Ok(());
         };
-        self.vhost_mut(vhost)?.take_binding(ends.source, ends.target, &binding);
+        self.vhost_mut(vhost)?
+            .take_binding(ends.source, ends.target, &binding);
         self.after_unbinding(vhost, vec![binding], events);
         Ok(())
     }
@@ -146,12 +155,15 @@ fn find_ends(vhost: &Vhost, wanted: Wanted<'_>) -> Result<Ends> {
     let source = vhost
         .exchange_slot(wanted.source.as_str())
         .ok_or_else(|| no_exchange(wanted.source))?;
-    let target = vhost.target(wanted.destination).ok_or_else(|| match wanted.destination {
-        Destination::Exchange(exchange) => no_exchange(exchange),
-        Destination::Queue(queue) => {
-            Refusal::QueueNotFound { queue: queue.clone(), vhost: vhost.name().clone() }
-        }
-    })?;
+    let target = vhost
+        .target(wanted.destination)
+        .ok_or_else(|| match wanted.destination {
+            Destination::Exchange(exchange) => no_exchange(exchange),
+            Destination::Queue(queue) => Refusal::QueueNotFound {
+                queue: queue.clone(),
+                vhost: vhost.name().clone(),
+            },
+        })?;
     Ok(Ends { source, target })
 }
 
@@ -161,11 +173,14 @@ fn check_lock(
     destination: &Destination,
     connection: Option<ConnectionId>,
 ) -> Result<()> {
-    let Destination::Queue(name) = destination else { return Ok(()) };
+    let Destination::Queue(name) = destination else {
+        return Ok(());
+    };
     match vhost.queue(name.as_str()) {
-        Some(queue) if !queue.is_open_to(connection) => {
-            Err(Refusal::ResourceLocked { queue: name.clone(), vhost: vhost.name().clone() })
-        }
+        Some(queue) if !queue.is_open_to(connection) => Err(Refusal::ResourceLocked {
+            queue: name.clone(),
+            vhost: vhost.name().clone(),
+        }),
         _ => Ok(()),
     }
 }

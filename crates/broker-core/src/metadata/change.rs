@@ -6,8 +6,8 @@
 use amqp::Table;
 use serde::{Deserialize, Serialize};
 
-use super::record::{ConnectionId, Destination, NodeId, QueueId, VhostRecord};
 use super::Defaults;
+use super::record::{ConnectionId, Destination, NodeId, QueueId, VhostRecord};
 use crate::names::{ExchangeName, QueueName, UserName, VhostName};
 use crate::policy::{PolicyForm, PolicyScope};
 use crate::term::Term;
@@ -19,7 +19,10 @@ use crate::term::Term;
 #[allow(missing_docs, reason = "the variant says what its fields are")]
 pub enum MetadataChange {
     /// Creates a vhost with its standard exchanges, or replaces what is said of it.
-    PutVhost { vhost: VhostName, record: VhostRecord },
+    PutVhost {
+        vhost: VhostName,
+        record: VhostRecord,
+    },
     /// Deletes a vhost and all that is in it. Missing: nothing.
     DeleteVhost { vhost: VhostName },
     /// Sets or lifts the protection from deletion.
@@ -31,22 +34,39 @@ pub enum MetadataChange {
     /// Replaces all limits of a vhost.
     SetVhostLimits { vhost: VhostName, limits: Term },
     /// Sets one limit: `max-connections` or `max-queues`.
-    SetVhostLimit { vhost: VhostName, name: Box<str>, value: Term },
+    SetVhostLimit {
+        vhost: VhostName,
+        name: Box<str>,
+        value: Term,
+    },
     /// Lifts one limit.
     ClearVhostLimit { vhost: VhostName, name: Box<str> },
 
     /// Creates a user or replaces password and tags.
-    PutUser { user: UserName, password_hash: Box<str>, hashing_algorithm: Box<str>, tags: Vec<Box<str>> },
+    PutUser {
+        user: UserName,
+        password_hash: Box<str>,
+        hashing_algorithm: Box<str>,
+        tags: Vec<Box<str>>,
+    },
     /// Deletes a user and the permissions. Missing: nothing.
     DeleteUser { user: UserName },
     /// Replaces the password only.
-    SetPassword { user: UserName, password_hash: Box<str>, hashing_algorithm: Box<str> },
+    SetPassword {
+        user: UserName,
+        password_hash: Box<str>,
+        hashing_algorithm: Box<str>,
+    },
     /// Replaces the tags only.
     SetUserTags { user: UserName, tags: Vec<Box<str>> },
     /// Replaces all limits of a user.
     SetUserLimits { user: UserName, limits: Term },
     /// Sets one limit: `max-connections` or `max-channels`.
-    SetUserLimit { user: UserName, name: Box<str>, value: Term },
+    SetUserLimit {
+        user: UserName,
+        name: Box<str>,
+        value: Term,
+    },
     /// Lifts one limit.
     ClearUserLimit { user: UserName, name: Box<str> },
 
@@ -69,19 +89,40 @@ pub enum MetadataChange {
         read: Box<str>,
     },
     /// Takes them away, of one exchange or of all.
-    ClearTopicPermission { user: UserName, vhost: VhostName, exchange: Option<ExchangeName> },
+    ClearTopicPermission {
+        user: UserName,
+        vhost: VhostName,
+        exchange: Option<ExchangeName>,
+    },
 
     /// Sets a policy or an operator policy.
-    SetPolicy { vhost: VhostName, scope: PolicyScope, policy: PolicyForm },
+    SetPolicy {
+        vhost: VhostName,
+        scope: PolicyScope,
+        policy: PolicyForm,
+    },
     /// Deletes one.
-    DeletePolicy { vhost: VhostName, scope: PolicyScope, name: Box<str> },
+    DeletePolicy {
+        vhost: VhostName,
+        scope: PolicyScope,
+        name: Box<str>,
+    },
     /// Replaces all policies that came from files by these: all or none.
     ReplaceFilePolicies { policies: Vec<FilePolicy> },
 
     /// Sets a runtime parameter.
-    SetParameter { component: Box<str>, vhost: VhostName, name: Box<str>, value: Term },
+    SetParameter {
+        component: Box<str>,
+        vhost: VhostName,
+        name: Box<str>,
+        value: Term,
+    },
     /// Deletes one.
-    ClearParameter { component: Box<str>, vhost: VhostName, name: Box<str> },
+    ClearParameter {
+        component: Box<str>,
+        vhost: VhostName,
+        name: Box<str>,
+    },
     /// Sets a parameter of the whole cluster.
     SetGlobalParameter { name: Box<str>, value: Term },
     /// Deletes one.
@@ -98,7 +139,11 @@ pub enum MetadataChange {
         arguments: Table,
     },
     /// Deletes one. Missing: nothing.
-    DeleteExchange { vhost: VhostName, exchange: ExchangeName, if_unused: bool },
+    DeleteExchange {
+        vhost: VhostName,
+        exchange: ExchangeName,
+        if_unused: bool,
+    },
 
     /// Declares a queue, or finds an equal one.
     DeclareQueue(QueueDeclaration),

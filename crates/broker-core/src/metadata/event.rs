@@ -72,44 +72,94 @@ pub enum MetadataEvent {
     /// Limits of a user changed.
     UserLimitsChanged { user: UserName },
     /// A user's patterns in a vhost were set.
-    PermissionSet { user: UserName, vhost: VhostName, created: bool },
+    PermissionSet {
+        user: UserName,
+        vhost: VhostName,
+        created: bool,
+    },
     /// A user lost a vhost.
     PermissionCleared { user: UserName, vhost: VhostName },
     /// A user's patterns for the keys of an exchange were set.
-    TopicPermissionSet { user: UserName, vhost: VhostName, exchange: ExchangeName, created: bool },
+    TopicPermissionSet {
+        user: UserName,
+        vhost: VhostName,
+        exchange: ExchangeName,
+        created: bool,
+    },
     /// They were taken away.
-    TopicPermissionCleared { user: UserName, vhost: VhostName, exchange: ExchangeName },
+    TopicPermissionCleared {
+        user: UserName,
+        vhost: VhostName,
+        exchange: ExchangeName,
+    },
 
     /// A policy was set.
-    PolicySet { vhost: VhostName, scope: PolicyScope, policy: Arc<str>, created: bool },
+    PolicySet {
+        vhost: VhostName,
+        scope: PolicyScope,
+        policy: Arc<str>,
+        created: bool,
+    },
     /// A policy is gone.
-    PolicyDeleted { vhost: VhostName, scope: PolicyScope, policy: Arc<str> },
+    PolicyDeleted {
+        vhost: VhostName,
+        scope: PolicyScope,
+        policy: Arc<str>,
+    },
     /// A queue goes by another policy or by other settings: reconfigure it.
     QueueReconfigured { record: Arc<QueueRecord> },
     /// An exchange goes by another policy.
     ExchangeReconfigured { record: Arc<ExchangeRecord> },
 
     /// A parameter was set.
-    ParameterSet { component: Box<str>, vhost: VhostName, name: Box<str>, created: bool },
+    ParameterSet {
+        component: Box<str>,
+        vhost: VhostName,
+        name: Box<str>,
+        created: bool,
+    },
     /// A parameter is gone.
-    ParameterCleared { component: Box<str>, vhost: VhostName, name: Box<str> },
+    ParameterCleared {
+        component: Box<str>,
+        vhost: VhostName,
+        name: Box<str>,
+    },
     /// A parameter of the whole cluster was set.
     GlobalParameterSet { name: Box<str>, created: bool },
     /// A parameter of the whole cluster is gone.
     GlobalParameterCleared { name: Box<str> },
 
     /// An exchange was created, or an equal one found.
-    ExchangeDeclared { record: Arc<ExchangeRecord>, created: bool },
+    ExchangeDeclared {
+        record: Arc<ExchangeRecord>,
+        created: bool,
+    },
     /// An exchange is gone; `auto` when it was auto-delete and lost its last binding.
-    ExchangeDeleted { record: Arc<ExchangeRecord>, auto: bool },
+    ExchangeDeleted {
+        record: Arc<ExchangeRecord>,
+        auto: bool,
+    },
     /// A queue was created, or an equal one found.
-    QueueDeclared { record: Arc<QueueRecord>, created: bool },
+    QueueDeclared {
+        record: Arc<QueueRecord>,
+        created: bool,
+    },
     /// A queue is gone.
-    QueueDeleted { record: Arc<QueueRecord>, why: QueueGone },
+    QueueDeleted {
+        record: Arc<QueueRecord>,
+        why: QueueGone,
+    },
     /// A binding was made, or found.
-    Bound { vhost: VhostName, binding: Arc<Binding>, created: bool },
+    Bound {
+        vhost: VhostName,
+        binding: Arc<Binding>,
+        created: bool,
+    },
     /// A binding is gone.
-    Unbound { vhost: VhostName, binding: Arc<Binding> },
+    Unbound {
+        vhost: VhostName,
+        binding: Arc<Binding>,
+    },
 
     /// The cluster's defaults changed.
     DefaultsChanged,

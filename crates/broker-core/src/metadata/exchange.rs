@@ -61,7 +61,10 @@ impl Metadata {
     ) -> Result<()> {
         let name = wanted.exchange.as_str();
         if name.starts_with(RESERVED_PREFIX) {
-            return Err(Refusal::ReservedPrefix { kind: ResourceKind::Exchange, name: name.into() });
+            return Err(Refusal::ReservedPrefix {
+                kind: ResourceKind::Exchange,
+                name: name.into(),
+            });
         }
         check_name_length("exchange", name)?;
         if let Some(value) = wanted.arguments.get(ALTERNATE_EXCHANGE)
@@ -102,7 +105,10 @@ impl Metadata {
     ) -> Result<()> {
         let kind = match self.check_declare_exchange(vhost, wanted)? {
             Verdict::Exists(record) => {
-                events.push(MetadataEvent::ExchangeDeclared { record, created: false });
+                events.push(MetadataEvent::ExchangeDeclared {
+                    record,
+                    created: false,
+                });
                 return Ok(());
             }
             Verdict::Create(kind) => kind,
@@ -122,7 +128,10 @@ impl Metadata {
         let record = Arc::new(with_policy(record, into));
         into.put_exchange(record.clone());
         self.exchange_count += 1;
-        events.push(MetadataEvent::ExchangeDeclared { record, created: true });
+        events.push(MetadataEvent::ExchangeDeclared {
+            record,
+            created: true,
+        });
         Ok(())
     }
 
@@ -141,7 +150,9 @@ impl Metadata {
                 vhost: vhost.clone(),
             });
         }
-        let Some(found) = found.exchange(exchange.as_str()) else { return Ok(false) };
+        let Some(found) = found.exchange(exchange.as_str()) else {
+            return Ok(false);
+        };
         if if_unused && found.outgoing_count() > 0 {
             return Err(Refusal::ExchangeInUse {
                 exchange: exchange.clone(),
@@ -174,8 +185,12 @@ impl Metadata {
     ) {
         let mut doomed = VecDeque::from([(exchange.clone(), auto)]);
         while let Some((name, auto)) = doomed.pop_front() {
-            let Some(from) = self.vhosts.get_mut(vhost) else { return };
-            let Some((exchange, gone)) = from.take_exchange(name.as_str()) else { continue };
+            let Some(from) = self.vhosts.get_mut(vhost) else {
+                return;
+            };
+            let Some((exchange, gone)) = from.take_exchange(name.as_str()) else {
+                continue;
+            };
             self.exchange_count -= 1;
             self.binding_count -= gone.len();
             let emptied = emptied_sources(from, &gone);
@@ -220,9 +235,10 @@ fn emptied_sources(vhost: &Vhost, gone: &[Arc<Binding>]) -> Vec<ExchangeName> {
 }
 
 fn note_unbound(vhost: &VhostName, gone: Vec<Arc<Binding>>, events: &mut Vec<MetadataEvent>) {
-    events.extend(
-        gone.into_iter().map(|binding| MetadataEvent::Unbound { vhost: vhost.clone(), binding }),
-    );
+    events.extend(gone.into_iter().map(|binding| MetadataEvent::Unbound {
+        vhost: vhost.clone(),
+        binding,
+    }));
 }
 
 /// The record as the policies of its vhost want it. None applies to the default exchange.
@@ -233,9 +249,11 @@ pub(super) fn with_policy(mut record: ExchangeRecord, vhost: &Vhost) -> Exchange
     }
     let policy = vhost.policies.for_exchange(record.name.as_str());
     record.policy = policy.map(|policy| policy.name.clone());
-    let argument = record.arguments.get(ALTERNATE_EXCHANGE).and_then(Value::as_str);
-    let by_policy =
-        policy.and_then(|policy| policy.definition.get(ALTERNATE_EXCHANGE)?.as_text());
+    let argument = record
+        .arguments
+        .get(ALTERNATE_EXCHANGE)
+        .and_then(Value::as_str);
+    let by_policy = policy.and_then(|policy| policy.definition.get(ALTERNATE_EXCHANGE)?.as_text());
     record.alternate = argument.or(by_policy).map(ExchangeName::new);
     record
 }
@@ -253,7 +271,12 @@ fn check_equivalence(current: &ExchangeRecord, wanted: &Wanted<'_>) -> Result<()
     let resource = || Resource::exchange(&current.name, &current.vhost);
     compare_text("type", wanted.exchange_type, current.kind.name(), resource)?;
     compare_flag("durable", wanted.durable, current.durable, resource)?;
-    compare_flag("auto_delete", wanted.auto_delete, current.auto_delete, resource)?;
+    compare_flag(
+        "auto_delete",
+        wanted.auto_delete,
+        current.auto_delete,
+        resource,
+    )?;
     compare_flag("internal", wanted.internal, current.internal, resource)?;
     compare_value(
         ALTERNATE_EXCHANGE,

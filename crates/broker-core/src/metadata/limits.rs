@@ -3,9 +3,9 @@
 //! A negative number is no limit, 0 allows nothing. Limits are looked at when something is made
 //! or opened; what exists stays.
 
+use super::Metadata;
 use super::event::MetadataEvent;
 use super::record::Limits;
-use super::Metadata;
 use crate::names::{UserName, VhostName};
 use crate::refusal::{LimitFault, Refusal, Result};
 use crate::term::Term;
@@ -19,7 +19,9 @@ const USER_LIMITS: [&str; 2] = [MAX_CONNECTIONS, MAX_CHANNELS];
 
 /// The bound that a limit sets, if it sets one.
 pub(super) fn bound(limits: &Limits, name: &str) -> Option<u64> {
-    limits.get(name).and_then(|limit| u64::try_from(*limit).ok())
+    limits
+        .get(name)
+        .and_then(|limit| u64::try_from(*limit).ok())
 }
 
 pub(super) fn parse_vhost_limits(limits: &Term) -> Result<Limits> {
@@ -56,7 +58,10 @@ fn parse_one(name: &str, value: &Term, known: &[&str]) -> Result<i64> {
         return Err(Refusal::InvalidLimit { why });
     }
     value.as_integer().ok_or_else(|| Refusal::InvalidLimit {
-        why: LimitFault::NotInteger { name: name.into(), value: value.clone() },
+        why: LimitFault::NotInteger {
+            name: name.into(),
+            value: value.clone(),
+        },
     })
 }
 
@@ -71,7 +76,9 @@ impl Metadata {
         let wanted = parse_vhost_limits(limits)?;
         if *current != wanted {
             *current = wanted;
-            events.push(MetadataEvent::VhostLimitsChanged { vhost: vhost.clone() });
+            events.push(MetadataEvent::VhostLimitsChanged {
+                vhost: vhost.clone(),
+            });
         }
         Ok(())
     }
@@ -85,7 +92,9 @@ impl Metadata {
     ) -> Result<()> {
         let limits = &mut self.vhost_mut(vhost)?.limits;
         limits.insert(name.into(), parse_vhost_limit(name, value)?);
-        events.push(MetadataEvent::VhostLimitsChanged { vhost: vhost.clone() });
+        events.push(MetadataEvent::VhostLimitsChanged {
+            vhost: vhost.clone(),
+        });
         Ok(())
     }
 
@@ -96,7 +105,9 @@ impl Metadata {
         events: &mut Vec<MetadataEvent>,
     ) -> Result<()> {
         if self.vhost_mut(vhost)?.limits.remove(name).is_some() {
-            events.push(MetadataEvent::VhostLimitsChanged { vhost: vhost.clone() });
+            events.push(MetadataEvent::VhostLimitsChanged {
+                vhost: vhost.clone(),
+            });
         }
         Ok(())
     }
@@ -156,7 +167,10 @@ impl Metadata {
     ) -> Result<()> {
         let found = self.vhost(vhost)?;
         if self.permission(user, vhost).is_none() {
-            return Err(Refusal::VhostAccessRefused { vhost: vhost.clone(), user: user.clone() });
+            return Err(Refusal::VhostAccessRefused {
+                vhost: vhost.clone(),
+                user: user.clone(),
+            });
         }
         if let Some(limit) = bound(&found.limits, MAX_CONNECTIONS)
             && open_in_vhost >= limit
@@ -165,9 +179,10 @@ impl Metadata {
             return Err(Refusal::VhostConnectionLimit { vhost, user, limit });
         }
         match self.user_bound(user, MAX_CONNECTIONS) {
-            Some(limit) if open_by_user >= limit => {
-                Err(Refusal::UserConnectionLimit { user: user.clone(), limit })
-            }
+            Some(limit) if open_by_user >= limit => Err(Refusal::UserConnectionLimit {
+                user: user.clone(),
+                limit,
+            }),
             _ => Ok(()),
         }
     }
@@ -178,14 +193,17 @@ impl Metadata {
     /// `UserChannelLimit`.
     pub fn check_channel(&self, user: &UserName, open_by_user: u64) -> Result<()> {
         match self.user_bound(user, MAX_CHANNELS) {
-            Some(limit) if open_by_user >= limit => {
-                Err(Refusal::UserChannelLimit { user: user.clone(), limit })
-            }
+            Some(limit) if open_by_user >= limit => Err(Refusal::UserChannelLimit {
+                user: user.clone(),
+                limit,
+            }),
             _ => Ok(()),
         }
     }
 
     fn user_bound(&self, user: &UserName, name: &str) -> Option<u64> {
-        self.users.get(user).and_then(|user| bound(&user.limits, name))
+        self.users
+            .get(user)
+            .and_then(|user| bound(&user.limits, name))
     }
 }

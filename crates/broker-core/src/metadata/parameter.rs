@@ -22,7 +22,9 @@ impl Metadata {
 
     /// The parameters of the whole cluster, by name.
     pub fn global_parameters(&self) -> impl Iterator<Item = (&str, &Term)> {
-        self.global_parameters.iter().map(|(name, value)| (&**name, value))
+        self.global_parameters
+            .iter()
+            .map(|(name, value)| (&**name, value))
     }
 
     pub(super) fn check_set_parameter(
@@ -33,7 +35,9 @@ impl Metadata {
     ) -> Result<()> {
         let found = self.vhost(vhost)?;
         if !COMPONENTS.contains(&component) {
-            return Err(Refusal::ParameterComponentNotFound { component: component.into() });
+            return Err(Refusal::ParameterComponentNotFound {
+                component: component.into(),
+            });
         }
         check_name_length("parameter", name)?;
         match self.parameter(component, vhost, name) {
@@ -58,7 +62,11 @@ impl Metadata {
             value: value.clone(),
         };
         let key = (parameter.component.clone(), parameter.name.clone());
-        let created = self.vhost_mut(vhost)?.parameters.insert(key, parameter).is_none();
+        let created = self
+            .vhost_mut(vhost)?
+            .parameters
+            .insert(key, parameter)
+            .is_none();
         events.push(MetadataEvent::ParameterSet {
             component: component.into(),
             vhost: vhost.clone(),
@@ -76,7 +84,10 @@ impl Metadata {
         events: &mut Vec<MetadataEvent>,
     ) -> Result<()> {
         let parameters = &mut self.vhost_mut(vhost)?.parameters;
-        if parameters.remove(&(Box::from(component), Box::from(name))).is_some() {
+        if parameters
+            .remove(&(Box::from(component), Box::from(name)))
+            .is_some()
+        {
             events.push(MetadataEvent::ParameterCleared {
                 component: component.into(),
                 vhost: vhost.clone(),
@@ -101,8 +112,14 @@ impl Metadata {
         events: &mut Vec<MetadataEvent>,
     ) -> Result<()> {
         self.check_set_global_parameter(name)?;
-        let created = self.global_parameters.insert(name.into(), value.clone()).is_none();
-        events.push(MetadataEvent::GlobalParameterSet { name: name.into(), created });
+        let created = self
+            .global_parameters
+            .insert(name.into(), value.clone())
+            .is_none();
+        events.push(MetadataEvent::GlobalParameterSet {
+            name: name.into(),
+            created,
+        });
         Ok(())
     }
 

@@ -13,9 +13,7 @@ const VHOST_VARIABLE: &str = "{vhost}";
 
 impl Metadata {
     /// The permissions of all users, by user, then vhost.
-    pub fn permissions(
-        &self,
-    ) -> impl Iterator<Item = (&UserName, &VhostName, &PermissionRecord)> {
+    pub fn permissions(&self) -> impl Iterator<Item = (&UserName, &VhostName, &PermissionRecord)> {
         self.permissions.iter().flat_map(|(user, vhosts)| {
             vhosts
                 .iter()
@@ -29,7 +27,9 @@ impl Metadata {
     ) -> impl Iterator<Item = (&UserName, &VhostName, &ExchangeName, &TopicPermissionRecord)> {
         self.permissions.iter().flat_map(|(user, vhosts)| {
             vhosts.iter().flat_map(move |(vhost, held)| {
-                held.topics.iter().map(move |(exchange, record)| (user, vhost, exchange, record))
+                held.topics
+                    .iter()
+                    .map(move |(exchange, record)| (user, vhost, exchange, record))
             })
         })
     }
@@ -53,7 +53,10 @@ impl Metadata {
         if self.users.contains_key(user) && self.vhosts.contains_key(vhost) {
             return Ok(());
         }
-        Err(Refusal::VhostOrUserNotFound { vhost: vhost.clone(), user: user.clone() })
+        Err(Refusal::VhostOrUserNotFound {
+            vhost: vhost.clone(),
+            user: user.clone(),
+        })
     }
 
     pub(super) fn parse_permission(
@@ -79,7 +82,11 @@ impl Metadata {
         record: PermissionRecord,
         events: &mut Vec<MetadataEvent>,
     ) {
-        let created = self.permissions_mut(user, vhost).record.replace(record).is_none();
+        let created = self
+            .permissions_mut(user, vhost)
+            .record
+            .replace(record)
+            .is_none();
         self.permission_version += 1;
         events.push(MetadataEvent::PermissionSet {
             user: user.clone(),
@@ -157,22 +164,30 @@ impl Metadata {
         topics.retain(|name, _| !gone.contains(name));
         self.drop_empty_permissions(user, vhost);
         self.permission_version += u64::from(!gone.is_empty());
-        events.extend(gone.into_iter().map(|exchange| MetadataEvent::TopicPermissionCleared {
-            user: user.clone(),
-            vhost: vhost.clone(),
-            exchange,
-        }));
+        events.extend(
+            gone.into_iter()
+                .map(|exchange| MetadataEvent::TopicPermissionCleared {
+                    user: user.clone(),
+                    vhost: vhost.clone(),
+                    exchange,
+                }),
+        );
         Ok(())
     }
 
     fn permissions_mut(&mut self, user: &UserName, vhost: &VhostName) -> &mut UserPermissions {
-        self.permissions.entry(user.clone()).or_default().entry(vhost.clone()).or_default()
+        self.permissions
+            .entry(user.clone())
+            .or_default()
+            .entry(vhost.clone())
+            .or_default()
     }
 
     fn drop_empty_permissions(&mut self, user: &UserName, vhost: &VhostName) {
-        let Some(vhosts) = self.permissions.get_mut(user) else { return };
-        let is_empty =
-            |held: &UserPermissions| held.record.is_none() && held.topics.is_empty();
+        let Some(vhosts) = self.permissions.get_mut(user) else {
+            return;
+        };
+        let is_empty = |held: &UserPermissions| held.record.is_none() && held.topics.is_empty();
         if vhosts.get(vhost).is_some_and(is_empty) {
             vhosts.remove(vhost);
         }
@@ -200,10 +215,12 @@ fn compile_topic(text: &str, user: &UserName, vhost: &VhostName) -> Result<Patte
     let expanded = text
         .replace(USERNAME_VARIABLE, &escaped(user.as_str()))
         .replace(VHOST_VARIABLE, &escaped(vhost.as_str()));
-    pattern.with_program_of(&expanded).map_err(|fault| Refusal::InvalidPattern {
-        pattern: text.into(),
-        problem: fault.problem,
-    })
+    pattern
+        .with_program_of(&expanded)
+        .map_err(|fault| Refusal::InvalidPattern {
+            pattern: text.into(),
+            problem: fault.problem,
+        })
 }
 
 fn escaped(text: &str) -> String {

@@ -26,9 +26,12 @@ impl Metadata {
 
     /// Policy and operator policy of a queue in one, as the HTTP API shows them.
     pub fn queue_policy_definition(&self, record: &QueueRecord) -> EffectiveDefinition {
-        let Some(vhost) = self.vhosts.get(&record.vhost) else { return Default::default() };
+        let Some(vhost) = self.vhosts.get(&record.vhost) else {
+            return Default::default();
+        };
         let find = |scope, name: &Option<Arc<str>>| {
-            name.as_deref().and_then(|name| vhost.policies(scope).find(name))
+            name.as_deref()
+                .and_then(|name| vhost.policies(scope).find(name))
         };
         merge_definitions(
             find(PolicyScope::User, &record.policy),
@@ -38,10 +41,15 @@ impl Metadata {
 
     /// The record as policies, arguments and defaults want it.
     pub(super) fn configured(&self, mut record: QueueRecord) -> QueueRecord {
-        let Some(vhost) = self.vhosts.get(&record.vhost) else { return record };
+        let Some(vhost) = self.vhosts.get(&record.vhost) else {
+            return record;
+        };
         let (name, kind) = (record.name.as_str(), record.kind);
         let policy_name = |scope| {
-            vhost.policies(scope).for_queue(name, kind).map(|policy: &Policy| policy.name.clone())
+            vhost
+                .policies(scope)
+                .for_queue(name, kind)
+                .map(|policy: &Policy| policy.name.clone())
         };
         record.policy = policy_name(PolicyScope::User);
         record.operator_policy = policy_name(PolicyScope::Operator);
@@ -64,7 +72,8 @@ impl Metadata {
 
     fn say<'a>(&'a self, vhost: &'a Vhost, record: &'a QueueRecord) -> Say<'a> {
         let find = |scope, name: &Option<Arc<str>>| {
-            name.as_deref().and_then(|name| vhost.policies(scope).find(name))
+            name.as_deref()
+                .and_then(|name| vhost.policies(scope).find(name))
         };
         Say {
             kind: record.kind,
@@ -135,7 +144,11 @@ impl Metadata {
             return Ok(());
         };
         let policy = gone.name;
-        events.push(MetadataEvent::PolicyDeleted { vhost: vhost.clone(), scope, policy });
+        events.push(MetadataEvent::PolicyDeleted {
+            vhost: vhost.clone(),
+            scope,
+            policy,
+        });
         self.reconfigure(vhost, events);
         Ok(())
     }
@@ -146,12 +159,18 @@ impl Metadata {
     ) -> Result<Vec<(VhostName, PolicyScope, Policy)>> {
         policies
             .iter()
-            .map(|FilePolicy { vhost, scope, policy: form }| {
-                self.vhost(vhost)?;
-                check_name_length("policy", &form.name)?;
-                let policy = Policy::parse(form, *scope, PolicyOrigin::File, vhost)?;
-                Ok((vhost.clone(), *scope, policy))
-            })
+            .map(
+                |FilePolicy {
+                     vhost,
+                     scope,
+                     policy: form,
+                 }| {
+                    self.vhost(vhost)?;
+                    check_name_length("policy", &form.name)?;
+                    let policy = Policy::parse(form, *scope, PolicyOrigin::File, vhost)?;
+                    Ok((vhost.clone(), *scope, policy))
+                },
+            )
             .collect::<Result<Vec<_>>>()
             .and_then(|parsed| {
                 check_room("policy", parsed.len(), POLICIES_PER_VHOST_MAX).map(|()| parsed)
@@ -174,7 +193,12 @@ impl Metadata {
             }
             let name = policy.name.clone();
             let created = list.set(policy).is_none();
-            events.push(MetadataEvent::PolicySet { vhost, scope, policy: name, created });
+            events.push(MetadataEvent::PolicySet {
+                vhost,
+                scope,
+                policy: name,
+                created,
+            });
         }
         if !events.is_empty() {
             self.reconfigure_all(events);
@@ -197,13 +221,19 @@ impl Metadata {
                 let gone: Vec<Arc<str>> = vhost
                     .policies(scope)
                     .iter()
-                    .filter(|policy| policy.origin == PolicyOrigin::File && !is_wanted(&policy.name))
+                    .filter(|policy| {
+                        policy.origin == PolicyOrigin::File && !is_wanted(&policy.name)
+                    })
                     .map(|policy| policy.name.clone())
                     .collect();
                 for policy in gone {
                     vhost.policies_mut(scope).remove(&policy);
                     let vhost = vhost.name().clone();
-                    events.push(MetadataEvent::PolicyDeleted { vhost, scope, policy });
+                    events.push(MetadataEvent::PolicyDeleted {
+                        vhost,
+                        scope,
+                        policy,
+                    });
                 }
             }
         }
@@ -230,7 +260,10 @@ impl Metadata {
             return Ok(());
         }
         *current = defaults;
-        events.push(MetadataEvent::VhostPut { vhost: vhost.clone(), created: false });
+        events.push(MetadataEvent::VhostPut {
+            vhost: vhost.clone(),
+            created: false,
+        });
         self.reconfigure(vhost, events);
         Ok(())
     }
@@ -250,11 +283,15 @@ impl Metadata {
     }
 
     fn reconfigure_queues(&mut self, vhost: &VhostName, events: &mut Vec<MetadataEvent>) {
-        let Some(found) = self.vhosts.get(vhost) else { return };
+        let Some(found) = self.vhosts.get(vhost) else {
+            return;
+        };
         let mut ids: Vec<QueueId> = found.queues().map(|record| record.id).collect();
         ids.sort_unstable();
         for id in ids {
-            let Some(current) = self.queues.get(&id) else { continue };
+            let Some(current) = self.queues.get(&id) else {
+                continue;
+            };
             let wanted = self.configured(QueueRecord::clone(current));
             if wanted == **current {
                 continue;
@@ -269,7 +306,9 @@ impl Metadata {
     }
 
     fn reconfigure_exchanges(&mut self, vhost: &VhostName, events: &mut Vec<MetadataEvent>) {
-        let Some(found) = self.vhosts.get_mut(vhost) else { return };
+        let Some(found) = self.vhosts.get_mut(vhost) else {
+            return;
+        };
         let mut changed: Vec<_> = found
             .exchanges()
             .filter_map(|exchange| {

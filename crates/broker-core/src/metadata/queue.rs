@@ -2,21 +2,19 @@
 
 use std::sync::Arc;
 
-use amqp::{Table, Value};
-
 use super::bounds::QUEUES_MAX;
 use super::change::{QueueDeclaration, QueueDeletion, QueueGone};
 use super::event::MetadataEvent;
 use super::exchange::RESERVED_PREFIX;
+use super::queue_checks::{
+    check_equivalence, check_lock, check_properties, condition, group_of, with_type,
+};
 use super::record::{ConnectionId, NodeId, QueueId, QueueRecord};
 use super::vhost::Vhost;
 use super::{Metadata, check_name_length, check_room, limits};
-use crate::arguments::{
-    QUEUE_TYPE, check_queue_arguments, compare_flag, compare_value, compared_arguments,
-    is_same_argument, queue_kind,
-};
+use crate::arguments::{check_queue_arguments, queue_kind};
 use crate::names::VhostName;
-use crate::refusal::{DeleteCondition, Refusal, Resource, ResourceKind, Result};
+use crate::refusal::{Refusal, ResourceKind, Result};
 use crate::settings::QueueKind;
 
 /// What a declaration that may be carried out will do.
@@ -36,7 +34,8 @@ impl Metadata {
             check_equivalence(current, wanted, default)?;
             return Ok(Verdict::Exists(current.clone()));
         }
-        self.check_new_queue(vhost, wanted, default).map(Verdict::Create)
+        self.check_new_queue(vhost, wanted, default)
+            .map(Verdict::Create)
     }
 
     fn check_new_queue(
@@ -47,7 +46,10 @@ impl Metadata {
     ) -> Result<QueueKind> {
         let (queue, name) = (&wanted.queue, wanted.queue.as_str());
         if name.starts_with(RESERVED_PREFIX) && !wanted.server_named {
-            return Err(Refusal::ReservedPrefix { kind: ResourceKind::Queue, name: name.into() });
+            return Err(Refusal::ReservedPrefix {
+                kind: ResourceKind::Queue,
+                name: name.into(),
+            });
         }
         check_name_length("queue", name)?;
         self.check_queue_limits(vhost, wanted)?;
@@ -71,9 +73,10 @@ impl Metadata {
             });
         }
         match self.defaults.queue_limit {
-            Some(limit) if self.queues.len() as u64 >= limit => {
-                Err(Refusal::ClusterQueueLimit { queue: wanted.queue.clone(), limit })
-            }
+            Some(limit) if self.queues.len() as u64 >= limit => Err(Refusal::ClusterQueueLimit {
+                queue: wanted.queue.clone(),
+                limit,
+            }),
             _ => check_room("queue", self.queues.len(), QUEUES_MAX),
         }
     }
@@ -82,9 +85,16 @@ impl Metadata {
     /// cannot be that.
     // rabbitmq docs: vhosts, default queue type
     fn default_kind(&self, vhost: &Vhost, wanted: &QueueDeclaration) -> QueueKind {
-        let default = vhost.record.default_queue_type.unwrap_or(self.defaults.queue_kind);
+        let default = vhost
+            .record
+            .default_queue_type
+            .unwrap_or(self.defaults.queue_kind);
         let can_be_quorum = wanted.durable && !wanted.exclusive && !wanted.auto_delete;
-        if can_be_quorum { default } else { QueueKind::Classic }
+        if can_be_quorum {
+            default
+        } else {
+            QueueKind::Classic
+        }
     }
 
     pub(super) fn declare_queue(
@@ -94,7 +104,10 @@ impl Metadata {
     ) -> Result<()> {
         let kind = match self.check_declare_queue(wanted)? {
             Verdict::Exists(record) => {
-                events.push(MetadataEvent::QueueDeclared { record, created: false });
+                events.push(MetadataEvent::QueueDeclared {
+                    record,
+                    created: false,
+                });
                 return Ok(());
             }
             Verdict::Create(kind) => kind,
@@ -118,7 +131,10 @@ impl Metadata {
         let record = Arc::new(self.configured(record));
         self.next_queue += 1;
         self.put_queue(record.clone());
-        events.push(MetadataEvent::QueueDeclared { record, created: true });
+        events.push(MetadataEvent::QueueDeclared {
+            record,
+            created: true,
+        });
         Ok(())
     }
 
@@ -136,7 +152,9 @@ impl Metadata {
     /// Takes a queue out of the indexes that are not its vhost's.
     pub(super) fn forget_queue(&mut self, record: &QueueRecord) {
         self.queues.remove(&record.id);
-        let Some(owner) = record.exclusive_owner else { return };
+        let Some(owner) = record.exclusive_owner else {
+            return;
+        };
         if let Some(owned) = self.owned.get_mut(&owner) {
             owned.retain(|queue| *queue != record.id);
             if owned.is_empty() {
@@ -151,10 +169,15 @@ impl Metadata {
         wanted: &QueueDeletion,
     ) -> Result<Option<Arc<QueueRecord>>> {
         let vhost = self.vhost(&wanted.vhost)?;
-        let Some(record) = vhost.queue(wanted.queue.as_str()) else { return Ok(None) };
+        let Some(record) = vhost.queue(wanted.queue.as_str()) else {
+            return Ok(None);
+        };
         let (queue, vhost) = (&record.name, &record.vhost);
         if !record.is_open_to(wanted.connection) {
-            return Err(Refusal::ResourceLocked { queue: queue.clone(), vhost: vhost.clone() });
+            return Err(Refusal::ResourceLocked {
+                queue: queue.clone(),
+                vhost: vhost.clone(),
+            });
         }
         if record.kind == QueueKind::Quorum
             && let Some(condition) = condition(wanted)
@@ -166,10 +189,16 @@ impl Metadata {
             });
         }
         if wanted.if_unused && wanted.consumers > 0 {
-            return Err(Refusal::QueueInUse { queue: queue.clone(), vhost: vhost.clone() });
+            return Err(Refusal::QueueInUse {
+                queue: queue.clone(),
+                vhost: vhost.clone(),
+            });
         }
         if wanted.if_empty && wanted.ready > 0 {
-            return Err(Refusal::QueueNotEmpty { queue: queue.clone(), vhost: vhost.clone() });
+            return Err(Refusal::QueueNotEmpty {
+                queue: queue.clone(),
+                vhost: vhost.clone(),
+            });
         }
         Ok(Some(record.clone()))
     }
@@ -213,19 +242,20 @@ impl Metadata {
         events: &mut Vec<MetadataEvent>,
     ) {
         self.forget_queue(record);
-        let Some(vhost) = self.vhosts.get_mut(&record.vhost) else { return };
+        let Some(vhost) = self.vhosts.get_mut(&record.vhost) else {
+            return;
+        };
         let gone = vhost.take_queue(record.name.as_str());
         self.after_unbinding(&record.vhost, gone, events);
-        events.push(MetadataEvent::QueueDeleted { record: record.clone(), why });
+        events.push(MetadataEvent::QueueDeleted {
+            record: record.clone(),
+            why,
+        });
     }
 
     /// Deletes what does not outlive a restart, of one node or of all: its transient and exclusive
     /// queues; with all nodes the transient exchanges as well.
-    pub(super) fn drop_transient(
-        &mut self,
-        node: Option<NodeId>,
-        events: &mut Vec<MetadataEvent>,
-    ) {
+    pub(super) fn drop_transient(&mut self, node: Option<NodeId>, events: &mut Vec<MetadataEvent>) {
         let mut queues: Vec<QueueId> = self
             .queues
             .values()
@@ -257,98 +287,6 @@ impl Metadata {
     }
 }
 
-/// The chosen type is part of the stored arguments.
-// rabbitmq: x-queue-type is injected
-fn with_type(arguments: &Table, kind: QueueKind) -> Table {
-    let mut arguments = arguments.clone();
-    let named = arguments.get(QUEUE_TYPE).and_then(Value::as_str);
-    if named != Some(kind.name()) {
-        arguments.insert(QUEUE_TYPE, kind.name());
-    }
-    arguments
-}
-
-fn group_of(id: QueueId, kind: QueueKind, groups: u32) -> u32 {
-    match kind {
-        QueueKind::Classic => 0,
-        QueueKind::Quorum => {
-            u32::try_from(id.0 % u64::from(groups.max(1))).expect("a remainder of a u32 fits")
-        }
-    }
-}
-
-/// An exclusive queue is its connection's, and the flag of a redeclaration must agree.
-fn check_lock(current: &QueueRecord, wanted: &QueueDeclaration) -> Result<()> {
-    let flag_agrees = current.exclusive_owner.is_some() == wanted.exclusive;
-    if current.is_open_to(wanted.connection) && flag_agrees {
-        return Ok(());
-    }
-    Err(Refusal::ResourceLocked { queue: current.name.clone(), vhost: current.vhost.clone() })
-}
-
-/// Durability and auto-delete first, then the arguments that the existing queue's type has.
-// rabbitmq: rabbit_amqqueue, assert_equivalence
-fn check_equivalence(
-    current: &QueueRecord,
-    wanted: &QueueDeclaration,
-    default: QueueKind,
-) -> Result<()> {
-    let resource = || Resource::queue(&current.name, &current.vhost);
-    if !wanted.exclusive {
-        compare_flag("durable", wanted.durable, current.durable, resource)?;
-    }
-    compare_flag("auto_delete", wanted.auto_delete, current.auto_delete, resource)?;
-    let received = with_default_type(&wanted.arguments, default);
-    for key in compared_arguments(current.kind) {
-        let (received, current) = (received.get(key), current.arguments.get(key));
-        if key == QUEUE_TYPE && is_same(received, current) {
-            continue;
-        }
-        compare_value(key, received, current, resource)?;
-    }
-    Ok(())
-}
-
-fn is_same(one: Option<&Value>, other: Option<&Value>) -> bool {
-    matches!((one, other), (Some(one), Some(other)) if is_same_argument(one, other))
-}
-
-/// A request that leaves the type open asks for the default one.
-fn with_default_type(arguments: &Table, default: QueueKind) -> Table {
-    match arguments.get(QUEUE_TYPE) {
-        None => with_type(arguments, default),
-        Some(value) if matches!(value.as_str(), Some("" | "undefined")) => {
-            with_type(arguments, default)
-        }
-        Some(_) => arguments.clone(),
-    }
-}
-
-/// Quorum queues are durable and everybody's.
-fn check_properties(kind: QueueKind, wanted: &QueueDeclaration) -> Result<()> {
-    if kind == QueueKind::Classic {
-        return Ok(());
-    }
-    let property = match wanted {
-        QueueDeclaration { exclusive: true, .. } => "exclusive-owner",
-        QueueDeclaration { auto_delete: true, .. } => "auto-delete",
-        QueueDeclaration { durable: false, .. } => "non-durable",
-        _ => return Ok(()),
-    };
-    Err(Refusal::InvalidProperty {
-        property: property.into(),
-        queue: wanted.queue.clone(),
-        vhost: wanted.vhost.clone(),
-    })
-}
-
-fn condition(wanted: &QueueDeletion) -> Option<DeleteCondition> {
-    if wanted.if_unused {
-        return Some(DeleteCondition::IfUnused);
-    }
-    wanted.if_empty.then_some(DeleteCondition::IfEmpty)
-}
-
 /// What `queue.declare` passive, and every other use of an existing queue, checks.
 impl Metadata {
     /// A queue that a client may use.
@@ -361,12 +299,18 @@ impl Metadata {
         queue: &str,
         connection: Option<ConnectionId>,
     ) -> Result<&Arc<QueueRecord>> {
-        let found = self.vhost(vhost)?.queue(queue).ok_or_else(|| Refusal::QueueNotFound {
-            queue: queue.into(),
-            vhost: vhost.clone(),
-        })?;
+        let found = self
+            .vhost(vhost)?
+            .queue(queue)
+            .ok_or_else(|| Refusal::QueueNotFound {
+                queue: queue.into(),
+                vhost: vhost.clone(),
+            })?;
         if !found.is_open_to(connection) {
-            return Err(Refusal::ResourceLocked { queue: queue.into(), vhost: vhost.clone() });
+            return Err(Refusal::ResourceLocked {
+                queue: queue.into(),
+                vhost: vhost.clone(),
+            });
         }
         Ok(found)
     }

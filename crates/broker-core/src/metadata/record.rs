@@ -110,7 +110,11 @@ pub struct ExchangeRecord {
 
 /// Where a binding leads.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(tag = "destination_type", content = "destination", rename_all = "lowercase")]
+#[serde(
+    tag = "destination_type",
+    content = "destination",
+    rename_all = "lowercase"
+)]
 pub enum Destination {
     /// To a queue.
     Queue(QueueName),

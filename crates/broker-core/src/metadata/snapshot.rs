@@ -144,24 +144,41 @@ impl Metadata {
             global_parameters: snapshot.global_parameters.into_iter().collect(),
             ..Self::default()
         };
-        for StoredUser { name, record, limits } in snapshot.users {
+        for StoredUser {
+            name,
+            record,
+            limits,
+        } in snapshot.users
+        {
             restored.users.insert(name, User { record, limits });
         }
         for vhost in snapshot.vhosts {
             restored.restore_vhost(vhost)?;
         }
         for stored in snapshot.permissions {
-            let StoredPermission { user, vhost, configure, write, read } = &stored;
+            let StoredPermission {
+                user,
+                vhost,
+                configure,
+                write,
+                read,
+            } = &stored;
             let record = restored.parse_permission(user, vhost, configure, write, read)?;
             restored.set_permission(user, vhost, record, &mut Vec::new());
         }
         for stored in snapshot.topic_permissions {
-            let StoredTopicPermission { user, vhost, exchange, write, read } = &stored;
+            let StoredTopicPermission {
+                user,
+                vhost,
+                exchange,
+                write,
+                read,
+            } = &stored;
             let record = restored.parse_topic_permission(user, vhost, write, read)?;
             restored.set_topic_permission(user, vhost, exchange, record, &mut Vec::new());
         }
         // Whoever kept verdicts of the value before this one must drop them.
-        restored.permission_version = restored.version + restored.permission_version;
+        restored.permission_version += restored.version;
         Ok(restored)
     }
 
@@ -178,9 +195,19 @@ impl Metadata {
         vhost.parameters = stored
             .parameters
             .into_iter()
-            .map(|parameter| ((parameter.component.clone(), parameter.name.clone()), parameter))
+            .map(|parameter| {
+                (
+                    (parameter.component.clone(), parameter.name.clone()),
+                    parameter,
+                )
+            })
             .collect();
-        for StoredPolicy { scope, origin, form } in stored.policies {
+        for StoredPolicy {
+            scope,
+            origin,
+            form,
+        } in stored.policies
+        {
             let policy = Policy::parse(&form, scope, origin, &stored.name)?;
             vhost.policies_mut(scope).set(policy);
         }
@@ -212,7 +239,8 @@ impl Metadata {
         let target = into.target(&binding.destination);
         let (Some(source), Some(target)) = (source, target) else {
             return Err(Refusal::Broken {
-                what: format!("a stored binding of vhost '{vhost}' has no ends: {binding:?}").into(),
+                what: format!("a stored binding of vhost '{vhost}' has no ends: {binding:?}")
+                    .into(),
             });
         };
         into.put_binding(source, target, binding, sequence);
@@ -224,8 +252,10 @@ impl Metadata {
 fn store_vhost(vhost: &Vhost) -> StoredVhost {
     let mut queues: Vec<_> = vhost.queues().cloned().collect();
     queues.sort_unstable_by_key(|record: &Arc<QueueRecord>| -> QueueId { record.id });
-    let mut exchanges: Vec<_> =
-        vhost.exchanges().map(|exchange| exchange.record().clone()).collect();
+    let mut exchanges: Vec<_> = vhost
+        .exchanges()
+        .map(|exchange| exchange.record().clone())
+        .collect();
     exchanges.sort_unstable_by(|one, other| one.name.cmp(&other.name));
     let mut bindings: Vec<_> = vhost
         .exchanges()
@@ -234,11 +264,14 @@ fn store_vhost(vhost: &Vhost) -> StoredVhost {
         .collect();
     bindings.sort_unstable_by_key(|(sequence, _)| *sequence);
     let stored_policies = |scope| {
-        vhost.policies(scope).iter().map(move |policy| StoredPolicy {
-            scope,
-            origin: policy.origin,
-            form: policy.form(),
-        })
+        vhost
+            .policies(scope)
+            .iter()
+            .map(move |policy| StoredPolicy {
+                scope,
+                origin: policy.origin,
+                form: policy.form(),
+            })
     };
     StoredVhost {
         name: vhost.name().clone(),

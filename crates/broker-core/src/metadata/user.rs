@@ -31,7 +31,9 @@ impl Metadata {
     }
 
     pub(super) fn user_mut(&mut self, user: &UserName) -> Result<&mut User> {
-        self.users.get_mut(user).ok_or_else(|| Refusal::UserNotFound { user: user.clone() })
+        self.users
+            .get_mut(user)
+            .ok_or_else(|| Refusal::UserNotFound { user: user.clone() })
     }
 
     pub(super) fn check_put_user(&self, user: &UserName) -> Result<()> {
@@ -82,7 +84,10 @@ impl Metadata {
 
     fn note_user_put(&mut self, user: &UserName, created: bool, events: &mut Vec<MetadataEvent>) {
         self.permission_version += 1;
-        events.push(MetadataEvent::UserPut { user: user.clone(), created });
+        events.push(MetadataEvent::UserPut {
+            user: user.clone(),
+            created,
+        });
     }
 
     pub(super) fn delete_user(&mut self, user: &UserName, events: &mut Vec<MetadataEvent>) {

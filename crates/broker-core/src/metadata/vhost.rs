@@ -9,11 +9,11 @@ use std::sync::Arc;
 use amqp::Table;
 use rustc_hash::FxHashMap;
 
+use super::exchange_bindings::{Exchange, Incoming};
 use super::record::{
     Binding, Destination, ExchangeRecord, Limits, Parameter, QueueId, QueueRecord, VhostRecord,
 };
-use crate::exchange::ExchangeKind;
-use crate::exchange::table::{Bound, ExchangeSlot, RoutingTable, Target};
+use crate::exchange::table::{ExchangeSlot, Target};
 use crate::names::{ExchangeName, QueueName, VhostName};
 use crate::policy::{Definition, PolicyList, PolicyScope};
 
@@ -35,86 +35,6 @@ pub struct Vhost {
     /// Bindings that lead to each queue.
     queue_bindings: FxHashMap<QueueId, Vec<Incoming>>,
     routing_version: u64,
-}
-
-/// An exchange with its bindings.
-#[derive(Clone, Debug)]
-pub struct Exchange {
-    record: Arc<ExchangeRecord>,
-    table: RoutingTable,
-    routing_kind: ExchangeKind,
-    outgoing: FxHashMap<BindingIdentity, Outgoing>,
-    incoming: Vec<Incoming>,
-}
-
-/// What makes two bindings from one exchange the same.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct BindingIdentity {
-    target: Target,
-    key: Arc<str>,
-    /// Sorted by key and encoded.
-    arguments: Box<[u8]>,
-}
-
-#[derive(Clone, Debug)]
-struct Outgoing {
-    binding: Arc<Binding>,
-    sequence: u64,
-}
-
-/// A binding as its destination knows it.
-#[derive(Clone, Debug)]
-struct Incoming {
-    source: ExchangeSlot,
-    binding: Arc<Binding>,
-}
-
-impl Exchange {
-    /// What is known of it.
-    pub fn record(&self) -> &Arc<ExchangeRecord> {
-        &self.record
-    }
-
-    /// How many bindings lead away from it.
-    pub fn outgoing_count(&self) -> usize {
-        self.outgoing.len()
-    }
-
-    pub(crate) fn table(&self) -> &RoutingTable {
-        &self.table
-    }
-
-    /// The type that its messages are routed by.
-    pub(crate) fn routing_kind(&self) -> ExchangeKind {
-        self.routing_kind
-    }
-
-    pub(crate) fn is_default(&self) -> bool {
-        self.record.name.as_str().is_empty()
-    }
-
-    pub(crate) fn delays(&self) -> bool {
-        self.record.kind == ExchangeKind::DelayedMessage
-    }
-
-    pub(crate) fn keeps_history(&self) -> bool {
-        self.routing_kind == ExchangeKind::RecentHistory
-    }
-
-    /// The bindings that lead away, oldest first.
-    pub(crate) fn bindings(&self) -> Vec<(Arc<Binding>, Target)> {
-        let mut sorted: Vec<_> = self.outgoing.iter().collect();
-        sorted.sort_unstable_by_key(|(_, outgoing)| outgoing.sequence);
-        sorted
-            .into_iter()
-            .map(|(identity, outgoing)| (outgoing.binding.clone(), identity.target))
-            .collect()
-    }
-
-    /// The bindings that lead away, each with its sequence, in no particular order.
-    pub(super) fn outgoing(&self) -> impl Iterator<Item = (u64, &Arc<Binding>)> {
-        self.outgoing.values().map(|outgoing| (outgoing.sequence, &outgoing.binding))
-    }
 }
 
 impl Vhost {
@@ -213,19 +133,31 @@ impl Vhost {
 
     /// The bindings from an exchange, oldest first; those of the default exchange are implicit.
     pub fn bindings_from(&self, exchange: &str) -> Vec<Arc<Binding>> {
-        let Some(exchange) = self.exchange(exchange) else { return Vec::new() };
-        exchange.bindings().into_iter().map(|(binding, _)| binding).collect()
+        let Some(exchange) = self.exchange(exchange) else {
+            return Vec::new();
+        };
+        exchange
+            .bindings()
+            .into_iter()
+            .map(|(binding, _)| binding)
+            .collect()
     }
 
     /// The bindings to a queue or an exchange, oldest first, without the implicit one.
     pub fn bindings_to(&self, destination: &Destination) -> Vec<Arc<Binding>> {
-        let Some(target) = self.target(destination) else { return Vec::new() };
-        self.incoming(target).iter().map(|incoming| incoming.binding.clone()).collect()
+        let Some(target) = self.target(destination) else {
+            return Vec::new();
+        };
+        self.incoming(target)
+            .iter()
+            .map(|incoming| incoming.binding.clone())
+            .collect()
     }
 
     /// All bindings, oldest first in each exchange, without the implicit ones.
     pub fn bindings(&self) -> impl Iterator<Item = Arc<Binding>> {
-        self.exchanges().flat_map(|exchange| exchange.bindings().into_iter().map(|(b, _)| b))
+        self.exchanges()
+            .flat_map(|exchange| exchange.bindings().into_iter().map(|(b, _)| b))
     }
 
     pub(crate) fn exchange_slot(&self, name: &str) -> Option<ExchangeSlot> {
@@ -233,11 +165,15 @@ impl Vhost {
     }
 
     pub(crate) fn exchange_at(&self, slot: ExchangeSlot) -> &Exchange {
-        self.exchanges[slot.0 as usize].as_ref().expect("bindings go with their exchanges")
+        self.exchanges[slot.0 as usize]
+            .as_ref()
+            .expect("bindings go with their exchanges")
     }
 
     fn exchange_at_mut(&mut self, slot: ExchangeSlot) -> &mut Exchange {
-        self.exchanges[slot.0 as usize].as_mut().expect("bindings go with their exchanges")
+        self.exchanges[slot.0 as usize]
+            .as_mut()
+            .expect("bindings go with their exchanges")
     }
 
     pub(super) fn target(&self, destination: &Destination) -> Option<Target> {
@@ -251,15 +187,8 @@ impl Vhost {
 
     pub(super) fn put_exchange(&mut self, record: Arc<ExchangeRecord>) {
         self.routing_version += 1;
-        let routing_kind = record.kind.routing_kind(&record.arguments);
         let name = record.name.clone();
-        let exchange = Exchange {
-            table: RoutingTable::new(routing_kind, &record.arguments),
-            record,
-            routing_kind,
-            outgoing: FxHashMap::default(),
-            incoming: Vec::new(),
-        };
+        let exchange = Exchange::new(record);
         let slot = match self.free_slots.pop() {
             Some(slot) => {
                 self.exchanges[slot.0 as usize] = Some(exchange);
@@ -298,7 +227,8 @@ impl Vhost {
         }
         for Incoming { source, binding } in incoming {
             if source != slot {
-                self.forget_outgoing(source, &binding, Target::Exchange(slot));
+                self.exchange_at_mut(source)
+                    .take(Target::Exchange(slot), &binding);
                 gone.push(binding);
             }
         }
@@ -320,12 +250,15 @@ impl Vhost {
 
     /// Removes a queue and its bindings; answers with them, oldest first.
     pub(super) fn take_queue(&mut self, name: &str) -> Vec<Arc<Binding>> {
-        let Some(record) = self.queues.remove(name) else { return Vec::new() };
+        let Some(record) = self.queues.remove(name) else {
+            return Vec::new();
+        };
         self.routing_version += 1;
         let incoming = self.queue_bindings.remove(&record.id).unwrap_or_default();
         let mut gone = Vec::with_capacity(incoming.len());
         for Incoming { source, binding } in incoming {
-            self.forget_outgoing(source, &binding, Target::Queue(record.id));
+            self.exchange_at_mut(source)
+                .take(Target::Queue(record.id), &binding);
             gone.push(binding);
         }
         gone
@@ -338,8 +271,7 @@ impl Vhost {
         key: &str,
         arguments: &Table,
     ) -> Option<&Arc<Binding>> {
-        let identity = identity(target, key.into(), arguments);
-        self.exchange_at(source).outgoing.get(&identity).map(|outgoing| &outgoing.binding)
+        self.exchange_at(source).find(target, key, arguments)
     }
 
     /// Adds a binding that is not there.
@@ -351,10 +283,8 @@ impl Vhost {
         sequence: u64,
     ) {
         self.routing_version += 1;
-        let exchange = self.exchange_at_mut(source);
-        exchange.table.bind(bound(&binding, target, sequence));
-        let identity = identity(target, binding.key.clone(), &binding.arguments);
-        exchange.outgoing.insert(identity, Outgoing { binding: binding.clone(), sequence });
+        self.exchange_at_mut(source)
+            .put(target, binding.clone(), sequence);
         let incoming = Incoming { source, binding };
         match target {
             Target::Queue(queue) => self.queue_bindings.entry(queue).or_default().push(incoming),
@@ -370,16 +300,8 @@ impl Vhost {
         binding: &Arc<Binding>,
     ) {
         self.routing_version += 1;
-        self.forget_outgoing(source, binding, target);
+        self.exchange_at_mut(source).take(target, binding);
         self.forget_incoming(target, binding);
-    }
-
-    fn forget_outgoing(&mut self, source: ExchangeSlot, binding: &Arc<Binding>, target: Target) {
-        let exchange = self.exchange_at_mut(source);
-        let identity = identity(target, binding.key.clone(), &binding.arguments);
-        if let Some(outgoing) = exchange.outgoing.remove(&identity) {
-            exchange.table.unbind(bound(binding, target, outgoing.sequence));
-        }
     }
 
     fn forget_incoming(&mut self, target: Target, binding: &Arc<Binding>) {
@@ -399,21 +321,5 @@ impl Vhost {
             Target::Queue(queue) => self.queue_bindings.get(&queue).map_or(&[], Vec::as_slice),
             Target::Exchange(slot) => &self.exchange_at(slot).incoming,
         }
-    }
-}
-
-fn identity(target: Target, key: Arc<str>, arguments: &Table) -> BindingIdentity {
-    let mut encoded = Vec::new();
-    arguments.encode(&mut encoded);
-    BindingIdentity { target, key, arguments: encoded.into() }
-}
-
-fn bound(binding: &Binding, target: Target, sequence: u64) -> Bound<'_> {
-    Bound {
-        key: &binding.key,
-        arguments: &binding.arguments,
-        target,
-        name: binding.destination.name(),
-        sequence,
     }
 }

@@ -34,12 +34,19 @@ impl Metadata {
         let count = self.vhosts.len();
         match self.defaults.vhost_limit {
             Some(limit) if count as u64 >= limit => {
-                return Err(Refusal::ClusterVhostLimit { vhost: vhost.clone(), limit });
+                return Err(Refusal::ClusterVhostLimit {
+                    vhost: vhost.clone(),
+                    limit,
+                });
             }
             _ => {}
         }
         super::check_room("vhost", count, VHOSTS_MAX)?;
-        super::check_room("exchange", self.exchange_count + STANDARD_EXCHANGES.len(), EXCHANGES_MAX)
+        super::check_room(
+            "exchange",
+            self.exchange_count + STANDARD_EXCHANGES.len(),
+            EXCHANGES_MAX,
+        )
     }
 
     pub(super) fn put_vhost(
@@ -51,25 +58,40 @@ impl Metadata {
         self.check_put_vhost(vhost, record)?;
         if let Some(existing) = self.vhosts.get_mut(vhost) {
             let was_tracing = std::mem::replace(&mut existing.record, record.clone()).tracing;
-            events.push(MetadataEvent::VhostPut { vhost: vhost.clone(), created: false });
+            events.push(MetadataEvent::VhostPut {
+                vhost: vhost.clone(),
+                created: false,
+            });
             if was_tracing != record.tracing {
                 let tracing = record.tracing;
-                events.push(MetadataEvent::VhostTracing { vhost: vhost.clone(), tracing });
+                events.push(MetadataEvent::VhostTracing {
+                    vhost: vhost.clone(),
+                    tracing,
+                });
             }
             return Ok(());
         }
-        self.vhosts.insert(vhost.clone(), Vhost::new(vhost.clone(), record.clone()));
+        self.vhosts
+            .insert(vhost.clone(), Vhost::new(vhost.clone(), record.clone()));
         self.permission_version += 1;
-        events.push(MetadataEvent::VhostPut { vhost: vhost.clone(), created: true });
+        events.push(MetadataEvent::VhostPut {
+            vhost: vhost.clone(),
+            created: true,
+        });
         if record.tracing {
-            events.push(MetadataEvent::VhostTracing { vhost: vhost.clone(), tracing: true });
+            events.push(MetadataEvent::VhostTracing {
+                vhost: vhost.clone(),
+                tracing: true,
+            });
         }
         self.add_standard_exchanges(vhost);
         Ok(())
     }
 
     pub(super) fn add_standard_exchanges(&mut self, vhost: &VhostName) {
-        let Some(added) = self.vhosts.get_mut(vhost) else { return };
+        let Some(added) = self.vhosts.get_mut(vhost) else {
+            return;
+        };
         for (name, kind, internal) in STANDARD_EXCHANGES {
             if added.exchange(name).is_some() {
                 continue;
@@ -92,9 +114,9 @@ impl Metadata {
 
     pub(super) fn check_delete_vhost(&self, vhost: &VhostName) -> Result<()> {
         match self.vhosts.get(vhost) {
-            Some(found) if found.record.protected_from_deletion => {
-                Err(Refusal::VhostProtected { vhost: vhost.clone() })
-            }
+            Some(found) if found.record.protected_from_deletion => Err(Refusal::VhostProtected {
+                vhost: vhost.clone(),
+            }),
             _ => Ok(()),
         }
     }
@@ -105,12 +127,17 @@ impl Metadata {
         events: &mut Vec<MetadataEvent>,
     ) -> Result<()> {
         self.check_delete_vhost(vhost)?;
-        let Some(gone) = self.vhosts.remove(vhost) else { return Ok(()) };
+        let Some(gone) = self.vhosts.remove(vhost) else {
+            return Ok(());
+        };
         let mut queues: Vec<_> = gone.queues().cloned().collect();
         queues.sort_unstable_by_key(|record| record.id);
         for record in queues {
             self.forget_queue(&record);
-            events.push(MetadataEvent::QueueDeleted { record, why: QueueGone::VhostDeleted });
+            events.push(MetadataEvent::QueueDeleted {
+                record,
+                why: QueueGone::VhostDeleted,
+            });
         }
         for exchange in gone.exchanges() {
             self.exchange_count -= 1;
@@ -119,9 +146,12 @@ impl Metadata {
         for permissions in self.permissions.values_mut() {
             permissions.remove(vhost);
         }
-        self.permissions.retain(|_, permissions| !permissions.is_empty());
+        self.permissions
+            .retain(|_, permissions| !permissions.is_empty());
         self.permission_version += 1;
-        events.push(MetadataEvent::VhostDeleted { vhost: vhost.clone() });
+        events.push(MetadataEvent::VhostDeleted {
+            vhost: vhost.clone(),
+        });
         Ok(())
     }
 
@@ -132,7 +162,10 @@ impl Metadata {
         events: &mut Vec<MetadataEvent>,
     ) -> Result<()> {
         self.vhost_mut(vhost)?.record.protected_from_deletion = protected;
-        events.push(MetadataEvent::VhostPut { vhost: vhost.clone(), created: false });
+        events.push(MetadataEvent::VhostPut {
+            vhost: vhost.clone(),
+            created: false,
+        });
         Ok(())
     }
 
@@ -145,7 +178,10 @@ impl Metadata {
         let record = &mut self.vhost_mut(vhost)?.record;
         if record.tracing != tracing {
             record.tracing = tracing;
-            events.push(MetadataEvent::VhostTracing { vhost: vhost.clone(), tracing });
+            events.push(MetadataEvent::VhostTracing {
+                vhost: vhost.clone(),
+                tracing,
+            });
         }
         Ok(())
     }

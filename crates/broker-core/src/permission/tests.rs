@@ -15,7 +15,9 @@ struct Stage {
 impl Stage {
     /// A user with these three patterns.
     fn with(configure: &str, write: &str, read: &str) -> Self {
-        let mut stage = Self { metadata: Metadata::new(Defaults::default()) };
+        let mut stage = Self {
+            metadata: Metadata::new(Defaults::default()),
+        };
         stage.apply(MetadataChange::PutVhost {
             vhost: VHOST.into(),
             record: VhostRecord::default(),
@@ -41,7 +43,11 @@ impl Stage {
     }
 
     fn put_user(&mut self, tags: &[&str]) {
-        let UserRecord { password_hash, hashing_algorithm, .. } = UserRecord::default();
+        let UserRecord {
+            password_hash,
+            hashing_algorithm,
+            ..
+        } = UserRecord::default();
         let tags = tags.iter().map(|tag| (*tag).into()).collect();
         self.apply(MetadataChange::PutUser {
             user: USER.into(),
@@ -63,7 +69,13 @@ impl Stage {
 
     fn ask_topic(&self, exchange: &str, key: &str, permission: Permission) -> Result<(), String> {
         self.metadata
-            .check_topic_access(&USER.into(), &VHOST.into(), exchange, key.as_bytes(), permission)
+            .check_topic_access(
+                &USER.into(),
+                &VHOST.into(),
+                exchange,
+                key.as_bytes(),
+                permission,
+            )
             .map_err(|refusal| refusal.to_string())
     }
 }
@@ -81,7 +93,11 @@ fn check_needs(operation: Operation<'_>, needed: &str) {
             "any" => !held.is_empty(),
             _ => needed.chars().all(|letter| held.contains(letter)),
         };
-        assert_eq!(stage.ask(operation).is_ok(), expected, "{operation:?} with {held:?}");
+        assert_eq!(
+            stage.ask(operation).is_ok(),
+            expected,
+            "{operation:?} with {held:?}"
+        );
     }
 }
 
@@ -90,20 +106,56 @@ fn each_operation_asks_for_its_permissions_and_no_other() {
     let none = Table::new();
     let alternate = table("alternate-exchange", "ae");
     let dead_letters = table("x-dead-letter-exchange", "");
-    check_needs(Operation::ExchangeDeclare { exchange: "x", arguments: &none }, "c");
-    check_needs(Operation::ExchangeDeclare { exchange: "x", arguments: &alternate }, "cwr");
+    check_needs(
+        Operation::ExchangeDeclare {
+            exchange: "x",
+            arguments: &none,
+        },
+        "c",
+    );
+    check_needs(
+        Operation::ExchangeDeclare {
+            exchange: "x",
+            arguments: &alternate,
+        },
+        "cwr",
+    );
     check_needs(Operation::ExchangeDeclarePassive { exchange: "x" }, "any");
     check_needs(Operation::ExchangeDelete { exchange: "x" }, "c");
-    check_needs(Operation::QueueDeclare { queue: "q", arguments: &none }, "c");
-    check_needs(Operation::QueueDeclare { queue: "q", arguments: &dead_letters }, "cwr");
+    check_needs(
+        Operation::QueueDeclare {
+            queue: "q",
+            arguments: &none,
+        },
+        "c",
+    );
+    check_needs(
+        Operation::QueueDeclare {
+            queue: "q",
+            arguments: &dead_letters,
+        },
+        "cwr",
+    );
     check_needs(Operation::QueueDeclarePassive { queue: "q" }, "any");
     check_needs(Operation::QueueDelete { queue: "q" }, "c");
     check_needs(Operation::QueueRead { queue: "q" }, "r");
     check_needs(Operation::Publish { exchange: "x" }, "w");
     let destination = Destination::Queue("q".into());
-    check_needs(Operation::Bind { source: "x", destination: &destination }, "wr");
+    check_needs(
+        Operation::Bind {
+            source: "x",
+            destination: &destination,
+        },
+        "wr",
+    );
     let destination = Destination::Exchange("y".into());
-    check_needs(Operation::Bind { source: "x", destination: &destination }, "wr");
+    check_needs(
+        Operation::Bind {
+            source: "x",
+            destination: &destination,
+        },
+        "wr",
+    );
 }
 
 #[test]
@@ -111,7 +163,10 @@ fn a_refusal_names_permission_resource_and_user() {
     let stage = Stage::with("^c", "^w", "^r");
     let none = Table::new();
     assert_eq!(
-        stage.ask(Operation::QueueDeclare { queue: "q", arguments: &none }),
+        stage.ask(Operation::QueueDeclare {
+            queue: "q",
+            arguments: &none
+        }),
         Err("configure access to queue 'q' in vhost 'v' refused for user 'u'".into())
     );
     assert_eq!(
@@ -124,25 +179,49 @@ fn a_refusal_names_permission_resource_and_user() {
     );
     let destination = Destination::Queue("wq".into());
     assert_eq!(
-        stage.ask(Operation::Bind { source: "x", destination: &destination }),
+        stage.ask(Operation::Bind {
+            source: "x",
+            destination: &destination
+        }),
         Err("read access to exchange 'x' in vhost 'v' refused for user 'u'".into())
     );
     let dead_letters = table("x-dead-letter-exchange", "dlx");
     let stage = Stage::with(".*", "^w", ".*");
     assert_eq!(
-        stage.ask(Operation::QueueDeclare { queue: "q", arguments: &dead_letters }),
+        stage.ask(Operation::QueueDeclare {
+            queue: "q",
+            arguments: &dead_letters
+        }),
         Err("write access to exchange 'dlx' in vhost 'v' refused for user 'u'".into())
     );
 }
 
 #[test]
 fn patterns_are_searched_anywhere_and_the_empty_one_allows_nothing() {
-    assert!(Stage::with("pe", "", "").ask(Operation::QueueDelete { queue: "a-pe-q" }).is_ok());
-    assert!(Stage::with("^pe", "", "").ask(Operation::QueueDelete { queue: "a-pe-q" }).is_err());
-    assert!(Stage::with("", "", "").ask(Operation::QueueDelete { queue: "q" }).is_err());
-    assert!(Stage::with("^(?!secret)", "", "").ask(Operation::QueueDelete { queue: "q" }).is_ok());
     assert!(
-        Stage::with("^(?!secret)", "", "").ask(Operation::QueueDelete { queue: "secret" }).is_err()
+        Stage::with("pe", "", "")
+            .ask(Operation::QueueDelete { queue: "a-pe-q" })
+            .is_ok()
+    );
+    assert!(
+        Stage::with("^pe", "", "")
+            .ask(Operation::QueueDelete { queue: "a-pe-q" })
+            .is_err()
+    );
+    assert!(
+        Stage::with("", "", "")
+            .ask(Operation::QueueDelete { queue: "q" })
+            .is_err()
+    );
+    assert!(
+        Stage::with("^(?!secret)", "", "")
+            .ask(Operation::QueueDelete { queue: "q" })
+            .is_ok()
+    );
+    assert!(
+        Stage::with("^(?!secret)", "", "")
+            .ask(Operation::QueueDelete { queue: "secret" })
+            .is_err()
     );
 }
 
@@ -180,14 +259,23 @@ fn keys_are_asked_for_on_topic_exchanges_with_a_record_only() {
     });
     assert!(stage.ask_topic("x", "w.a", Permission::Write).is_ok());
     assert!(stage.ask_topic("x", "r.a", Permission::Read).is_ok());
-    assert!(stage.ask_topic("amq.direct", "k", Permission::Write).is_ok());
+    assert!(
+        stage
+            .ask_topic("amq.direct", "k", Permission::Write)
+            .is_ok()
+    );
     assert_eq!(
         stage.ask_topic("x", "other", Permission::Write),
-        Err("write access to topic 'other' in exchange 'x' in vhost 'v' refused for user 'u'".into())
+        Err(
+            "write access to topic 'other' in exchange 'x' in vhost 'v' refused for user 'u'"
+                .into()
+        )
     );
     assert_eq!(
         stage.ask_topic("x", "other", Permission::Read),
-        Err("read access to topic 'other' in exchange 'x' in vhost 'v' refused for user 'u'".into())
+        Err(
+            "read access to topic 'other' in exchange 'x' in vhost 'v' refused for user 'u'".into()
+        )
     );
 }
 
@@ -196,7 +284,10 @@ fn variables_of_keys_stand_for_text_and_not_for_an_expression() {
     let mut metadata = Metadata::new(Defaults::default());
     let (user, vhost) = (UserName::new("a.b"), VhostName::new("v+"));
     let changes = [
-        MetadataChange::PutVhost { vhost: vhost.clone(), record: VhostRecord::default() },
+        MetadataChange::PutVhost {
+            vhost: vhost.clone(),
+            record: VhostRecord::default(),
+        },
         MetadataChange::PutUser {
             user: user.clone(),
             password_hash: "".into(),
@@ -216,13 +307,21 @@ fn variables_of_keys_stand_for_text_and_not_for_an_expression() {
     }
     let may = |key: &str| {
         metadata
-            .check_topic_access(&user, &vhost, "amq.topic", key.as_bytes(), Permission::Write)
+            .check_topic_access(
+                &user,
+                &vhost,
+                "amq.topic",
+                key.as_bytes(),
+                Permission::Write,
+            )
             .is_ok()
     };
     assert!(may("v+-a.b.x"));
     assert!(!may("v+-axb.x"));
     assert!(!may("vv-a.b.x"));
-    let record = metadata.topic_permission(&user, &vhost, "amq.topic").unwrap();
+    let record = metadata
+        .topic_permission(&user, &vhost, "amq.topic")
+        .unwrap();
     assert_eq!(record.write.as_str(), "^{vhost}-{username}\\.");
 }
 
@@ -230,7 +329,10 @@ fn variables_of_keys_stand_for_text_and_not_for_an_expression() {
 fn nobody_claims_another_name_but_an_impersonator() {
     let mut stage = Stage::with(".*", ".*", ".*");
     let claim = |stage: &Stage, name: &str| {
-        stage.metadata.check_user_id(&USER.into(), name.as_bytes()).map_err(|r| r.to_string())
+        stage
+            .metadata
+            .check_user_id(&USER.into(), name.as_bytes())
+            .map_err(|r| r.to_string())
     };
     assert_eq!(claim(&stage, "u"), Ok(()));
     assert_eq!(
@@ -251,6 +353,9 @@ fn verdicts_may_be_kept_while_the_permission_version_stands() {
         if_unused: false,
     });
     assert_eq!(stage.metadata.permission_version(), before);
-    stage.apply(MetadataChange::ClearPermission { user: USER.into(), vhost: VHOST.into() });
+    stage.apply(MetadataChange::ClearPermission {
+        user: USER.into(),
+        vhost: VHOST.into(),
+    });
     assert!(stage.metadata.permission_version() > before);
 }

@@ -49,14 +49,38 @@ const fn key(
     operator: bool,
     unsupported: &'static [QueueKind],
 ) -> Key {
-    Key { name, noun, values, operator, unsupported }
+    Key {
+        name,
+        noun,
+        values,
+        operator,
+        unsupported,
+    }
 }
 
 // rabbitmq docs: policies, parameters
 const KEYS: &[Key] = &[
-    key("alternate-exchange", "alternate exchange name", Values::Text, false, NONE),
-    key("dead-letter-exchange", "dead letter exchange name", Values::Text, false, NONE),
-    key("dead-letter-routing-key", "dead letter routing key", Values::Text, false, NONE),
+    key(
+        "alternate-exchange",
+        "alternate exchange name",
+        Values::Text,
+        false,
+        NONE,
+    ),
+    key(
+        "dead-letter-exchange",
+        "dead letter exchange name",
+        Values::Text,
+        false,
+        NONE,
+    ),
+    key(
+        "dead-letter-routing-key",
+        "dead letter routing key",
+        Values::Text,
+        false,
+        NONE,
+    ),
     key(
         "dead-letter-strategy",
         "dead letter strategy",
@@ -66,10 +90,34 @@ const KEYS: &[Key] = &[
     ),
     key("message-ttl", "message TTL", Values::AtLeast(0), true, NONE),
     key("expires", "queue expiry", Values::AtLeast(1), true, NONE),
-    key("max-length", "maximum length", Values::AtLeast(0), true, NONE),
-    key("max-length-bytes", "maximum length in bytes", Values::AtLeast(0), true, NONE),
-    key("max-in-memory-length", "maximum memory in bytes", Values::AtLeast(0), true, NOT_CLASSIC),
-    key("max-in-memory-bytes", "maximum memory in bytes", Values::AtLeast(0), true, NOT_CLASSIC),
+    key(
+        "max-length",
+        "maximum length",
+        Values::AtLeast(0),
+        true,
+        NONE,
+    ),
+    key(
+        "max-length-bytes",
+        "maximum length in bytes",
+        Values::AtLeast(0),
+        true,
+        NONE,
+    ),
+    key(
+        "max-in-memory-length",
+        "maximum memory in bytes",
+        Values::AtLeast(0),
+        true,
+        NOT_CLASSIC,
+    ),
+    key(
+        "max-in-memory-bytes",
+        "maximum memory in bytes",
+        Values::AtLeast(0),
+        true,
+        NOT_CLASSIC,
+    ),
     key(
         "overflow",
         "overflow value",
@@ -77,8 +125,20 @@ const KEYS: &[Key] = &[
         true,
         NONE,
     ),
-    key("delivery-limit", "delivery limit", Values::Integer, true, NOT_CLASSIC),
-    key("consumer-timeout", "consumer timeout", Values::AtLeast(0), false, NONE),
+    key(
+        "delivery-limit",
+        "delivery limit",
+        Values::Integer,
+        true,
+        NOT_CLASSIC,
+    ),
+    key(
+        "consumer-timeout",
+        "consumer timeout",
+        Values::AtLeast(0),
+        false,
+        NONE,
+    ),
     key(
         "consumer-disconnected-timeout",
         "consumer disconnected timeout",
@@ -93,8 +153,20 @@ const KEYS: &[Key] = &[
         true,
         NONE,
     ),
-    key("delayed-retry-min", "delayed retry min", Values::AtLeast(1), true, NONE),
-    key("delayed-retry-max", "delayed retry max", Values::AtLeast(1), true, NONE),
+    key(
+        "delayed-retry-min",
+        "delayed retry min",
+        Values::AtLeast(1),
+        true,
+        NONE,
+    ),
+    key(
+        "delayed-retry-max",
+        "delayed retry max",
+        Values::AtLeast(1),
+        true,
+        NONE,
+    ),
     key(
         "queue-leader-locator",
         "queue leader locator value",
@@ -102,7 +174,13 @@ const KEYS: &[Key] = &[
         false,
         NONE,
     ),
-    key("target-group-size", "target group size", Values::AtLeast(1), true, NOT_CLASSIC),
+    key(
+        "target-group-size",
+        "target group size",
+        Values::AtLeast(1),
+        true,
+        NOT_CLASSIC,
+    ),
     key(
         "queue-mode",
         "queue-mode value",
@@ -110,14 +188,56 @@ const KEYS: &[Key] = &[
         false,
         NOT_QUORUM,
     ),
-    key("queue-version", "queue version", Values::Between(1, 2), true, NONE),
+    key(
+        "queue-version",
+        "queue version",
+        Values::Between(1, 2),
+        true,
+        NONE,
+    ),
     key("max-age", "max age", Values::Word(is_max_age), false, BOTH),
-    key("stream-max-segment-size-bytes", "segment size", Values::AtLeast(0), false, BOTH),
-    key("stream-filter-size-bytes", "filter size", Values::Between(16, 255), false, NOT_QUORUM),
-    key("initial-cluster-size", "cluster size", Values::AtLeast(0), false, BOTH),
-    key("federation-upstream", "federation upstream name", Values::Text, false, NONE),
-    key("federation-upstream-set", "federation upstream set name", Values::Text, false, NONE),
-    key("federation-upstream-pattern", "federation upstream pattern", Values::Text, false, NONE),
+    key(
+        "stream-max-segment-size-bytes",
+        "segment size",
+        Values::AtLeast(0),
+        false,
+        BOTH,
+    ),
+    key(
+        "stream-filter-size-bytes",
+        "filter size",
+        Values::Between(16, 255),
+        false,
+        NOT_QUORUM,
+    ),
+    key(
+        "initial-cluster-size",
+        "cluster size",
+        Values::AtLeast(0),
+        false,
+        BOTH,
+    ),
+    key(
+        "federation-upstream",
+        "federation upstream name",
+        Values::Text,
+        false,
+        NONE,
+    ),
+    key(
+        "federation-upstream-set",
+        "federation upstream set name",
+        Values::Text,
+        false,
+        NONE,
+    ),
+    key(
+        "federation-upstream-pattern",
+        "federation upstream pattern",
+        Values::Text,
+        false,
+        NONE,
+    ),
     // Keys of this broker.
     key(
         "delivery-limit-counts",
@@ -133,12 +253,48 @@ const KEYS: &[Key] = &[
         false,
         NONE,
     ),
-    key("capacity", "capacity in bytes", Values::AtLeast(0), true, NONE),
-    key("flow-resume-capacity", "flow resume capacity in bytes", Values::AtLeast(0), false, NONE),
-    key("capacity-messages", "capacity in messages", Values::AtLeast(0), true, NONE),
-    key("flow-resume-messages", "flow resume number of messages", Values::AtLeast(0), false, NONE),
-    key("hold-timeout", "hold timeout", Values::AtLeast(0), true, NONE),
-    key("memory-limit", "memory limit in bytes", Values::AtLeast(0), true, NONE),
+    key(
+        "capacity",
+        "capacity in bytes",
+        Values::AtLeast(0),
+        true,
+        NONE,
+    ),
+    key(
+        "flow-resume-capacity",
+        "flow resume capacity in bytes",
+        Values::AtLeast(0),
+        false,
+        NONE,
+    ),
+    key(
+        "capacity-messages",
+        "capacity in messages",
+        Values::AtLeast(0),
+        true,
+        NONE,
+    ),
+    key(
+        "flow-resume-messages",
+        "flow resume number of messages",
+        Values::AtLeast(0),
+        false,
+        NONE,
+    ),
+    key(
+        "hold-timeout",
+        "hold timeout",
+        Values::AtLeast(0),
+        true,
+        NONE,
+    ),
+    key(
+        "memory-limit",
+        "memory limit in bytes",
+        Values::AtLeast(0),
+        true,
+        NONE,
+    ),
 ];
 
 fn find(name: &str) -> Option<&'static Key> {
@@ -161,8 +317,11 @@ pub(super) fn parse_definition(
     if entries.is_empty() {
         return Err(PolicyFault::Empty);
     }
-    let unknown: Vec<_> =
-        entries.iter().filter(|(name, _)| !is_settable(name, scope)).cloned().collect();
+    let unknown: Vec<_> = entries
+        .iter()
+        .filter(|(name, _)| !is_settable(name, scope))
+        .cloned()
+        .collect();
     if !unknown.is_empty() {
         return Err(PolicyFault::UnknownKeys(unknown));
     }
@@ -183,24 +342,30 @@ fn check_value(name: &str, value: &Term) -> Result<(), PolicyFault> {
     if accepts(key.values, value) {
         return Ok(());
     }
-    Err(PolicyFault::Value { key: name.into(), value: value.clone(), noun: key.noun.into() })
+    Err(PolicyFault::Value {
+        key: name.into(),
+        value: value.clone(),
+        noun: key.noun.into(),
+    })
 }
 
 fn accepts(values: Values, value: &Term) -> bool {
     match values {
         Values::AtLeast(min) => value.as_integer().is_some_and(|number| number >= min),
         Values::Integer => value.as_integer().is_some(),
-        Values::Between(min, max) => {
-            value.as_integer().is_some_and(|number| (min..=max).contains(&number))
-        }
+        Values::Between(min, max) => value
+            .as_integer()
+            .is_some_and(|number| (min..=max).contains(&number)),
         Values::Text => value.as_text().is_some(),
         Values::Word(accepts) => value.as_text().is_some_and(accepts),
-            }
+    }
 }
 
 /// `^[0-9]+[YMDhms]$`
 pub(crate) fn is_max_age(word: &str) -> bool {
-    let Some(digits) = word.strip_suffix(['Y', 'M', 'D', 'h', 'm', 's']) else { return false };
+    let Some(digits) = word.strip_suffix(['Y', 'M', 'D', 'h', 'm', 's']) else {
+        return false;
+    };
     !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit())
 }
 

@@ -47,7 +47,11 @@ pub(crate) fn merge_definitions(
 ) -> EffectiveDefinition {
     let mut merged = EffectiveDefinition::new();
     if let Some(policy) = policy {
-        overlay(&mut merged, &policy.definition, &Origin::Policy(policy.name.clone()));
+        overlay(
+            &mut merged,
+            &policy.definition,
+            &Origin::Policy(policy.name.clone()),
+        );
     }
     bound(&mut merged, operator);
     merged
@@ -64,7 +68,9 @@ fn bound(merged: &mut EffectiveDefinition, operator: Option<&Policy>) {
     let Some(operator) = operator else { return };
     let origin = Origin::OperatorPolicy(operator.name.clone());
     for (key, value) in &operator.definition {
-        let wins = merged.get(key).is_none_or(|(user, _)| operator_wins(key, user, value));
+        let wins = merged
+            .get(key)
+            .is_none_or(|(user, _)| operator_wins(key, user, value));
         if wins {
             merged.insert(key.clone(), (value.clone(), origin.clone()));
         }
@@ -91,7 +97,11 @@ fn operator_wins(key: &str, user: &Term, operator: &Term) -> bool {
 /// The smaller limit; but a negative one, which is no limit, makes the larger win.
 // rabbitmq: quorum delivery limit, resolution of argument and policy
 fn stricter_delivery_limit(one: i64, other: i64) -> i64 {
-    if one < 0 || other < 0 { one.max(other) } else { one.min(other) }
+    if one < 0 || other < 0 {
+        one.max(other)
+    } else {
+        one.min(other)
+    }
 }
 
 /// Everything that has a say in a queue's settings.
@@ -110,7 +120,11 @@ pub(crate) fn effective_settings(say: Say<'_>) -> EffectiveSettings {
     let mut definition = EffectiveDefinition::new();
     overlay(&mut definition, say.vhost_defaults, &Origin::VhostDefault);
     if let Some(policy) = say.policy {
-        overlay(&mut definition, &policy.definition, &Origin::Policy(policy.name.clone()));
+        overlay(
+            &mut definition,
+            &policy.definition,
+            &Origin::Policy(policy.name.clone()),
+        );
     }
     bound(&mut definition, say.operator);
     let mut merge = Merge {
@@ -120,7 +134,10 @@ pub(crate) fn effective_settings(say: Say<'_>) -> EffectiveSettings {
         sources: Vec::new(),
     };
     let settings = merge.settings(QueueSettings::of_kind(say.kind, say.defaults));
-    EffectiveSettings { settings, sources: merge.sources }
+    EffectiveSettings {
+        settings,
+        sources: merge.sources,
+    }
 }
 
 struct Merge<'a> {
@@ -138,7 +155,9 @@ impl Merge<'_> {
             max_length: self.smaller("max-length"),
             max_length_bytes: self.smaller("max-length-bytes"),
             overflow: self.overflow(),
-            dead_letter_exchange: self.text("dead-letter-exchange").map(|name| ExchangeName::new(&*name)),
+            dead_letter_exchange: self
+                .text("dead-letter-exchange")
+                .map(|name| ExchangeName::new(&*name)),
             dead_letter_routing_key: self.text("dead-letter-routing-key"),
             dead_letter_strategy: self
                 .word("dead-letter-strategy", DeadLetterStrategy::parse)
@@ -150,7 +169,9 @@ impl Merge<'_> {
             delivery_limit_counts: self
                 .word("delivery-limit-counts", DeliveryLimitCounts::parse)
                 .unwrap_or(base.delivery_limit_counts),
-            consumer_timeout_ms: self.smaller("consumer-timeout").or(base.consumer_timeout_ms),
+            consumer_timeout_ms: self
+                .smaller("consumer-timeout")
+                .or(base.consumer_timeout_ms),
             consumer_timeout_action: self
                 .word("consumer-timeout-action", ConsumerTimeoutAction::parse)
                 .unwrap_or(base.consumer_timeout_action),
@@ -159,11 +180,18 @@ impl Merge<'_> {
                 .unwrap_or(base.consumer_disconnected_timeout_ms),
             delayed_retry: self.delayed_retry(),
             leader_locator: self.leader_locator(),
-            initial_group_size: self.argument_only("quorum-initial-group-size").and_then(to_u32),
-            target_group_size: self.smaller("target-group-size").and_then(|n| u32::try_from(n).ok()),
+            initial_group_size: self
+                .argument_only("quorum-initial-group-size")
+                .and_then(to_u32),
+            target_group_size: self
+                .smaller("target-group-size")
+                .and_then(|n| u32::try_from(n).ok()),
             capacity_bytes: self.smaller_limit("capacity", "x-qpid-capacity"),
-            flow_resume_capacity_bytes: self
-                .smaller_of("flow-resume-capacity", "x-qpid-flow-resume-capacity", |_| true),
+            flow_resume_capacity_bytes: self.smaller_of(
+                "flow-resume-capacity",
+                "x-qpid-flow-resume-capacity",
+                |_| true,
+            ),
             capacity_messages: self.smaller_limit("capacity-messages", ""),
             flow_resume_messages: self.smaller("flow-resume-messages"),
             hold_timeout_ms: self.smaller("hold-timeout"),
@@ -208,8 +236,9 @@ impl Merge<'_> {
             .or_else(|| self.arguments.get(alias))
             .and_then(Value::as_i64)
             .map(|number| (number, Origin::Argument));
-        let policy =
-            self.policy(key).and_then(|(term, origin)| Some((term.as_integer()?, origin)));
+        let policy = self
+            .policy(key)
+            .and_then(|(term, origin)| Some((term.as_integer()?, origin)));
         let (number, origin) = [argument, policy]
             .into_iter()
             .flatten()
@@ -227,8 +256,10 @@ impl Merge<'_> {
 
     /// The argument, else the policy.
     fn text(&mut self, key: &'static str) -> Option<Arc<str>> {
-        let argument =
-            self.argument(key).and_then(Value::as_str).map(|text| (Arc::from(text), Origin::Argument));
+        let argument = self
+            .argument(key)
+            .and_then(Value::as_str)
+            .map(|text| (Arc::from(text), Origin::Argument));
         let (text, origin): (Arc<str>, Origin) = argument.or_else(|| self.policy_text(key))?;
         self.note(key, Term::text(&text), origin);
         Some(text)
@@ -246,7 +277,9 @@ impl Merge<'_> {
 
     /// A word that is understood: the policy's, else the argument's.
     fn policy_word<T>(&mut self, key: &'static str, parse: fn(&str) -> Option<T>) -> Option<T> {
-        let Some((word, origin)) = self.policy_text(key) else { return self.word(key, parse) };
+        let Some((word, origin)) = self.policy_text(key) else {
+            return self.word(key, parse);
+        };
         self.note(key, Term::text(&word), origin);
         parse(&word)
     }
@@ -269,11 +302,24 @@ impl Merge<'_> {
     }
 
     fn single_active_consumer(&mut self) -> bool {
-        let wanted = self.argument("single-active-consumer").and_then(Value::as_bool);
+        let wanted = self
+            .argument("single-active-consumer")
+            .and_then(Value::as_bool);
         if let Some(wanted) = wanted {
-            self.note("single-active-consumer", Term::Bool(wanted), Origin::Argument);
+            self.note(
+                "single-active-consumer",
+                Term::Bool(wanted),
+                Origin::Argument,
+            );
         }
         wanted.unwrap_or_default()
+    }
+
+    /// What the node says, when nobody says more.
+    fn default<T: Copy + Into<u64>>(&mut self, key: &'static str, value: Option<T>) -> Option<T> {
+        let number = i64::try_from(value?.into()).unwrap_or(i64::MAX);
+        self.note(key, Term::Integer(number), Origin::Default);
+        value
     }
 
     /// Negative is unlimited; an argument that is no integer counts as none.
@@ -283,12 +329,19 @@ impl Merge<'_> {
             .policy("delivery-limit")
             .and_then(|(term, origin)| Some((term.as_integer()?, origin)));
         let (limit, origin) = match (argument, policy) {
-            (None, None) => return default,
+            (None, None) => return self.default("delivery-limit", default),
             (Some(argument), None) => (argument, Origin::Argument),
             (None, Some((policy, origin))) => (policy, origin),
             (Some(argument), Some((policy, origin))) => {
                 let limit = stricter_delivery_limit(argument, policy);
-                (limit, if limit == argument { Origin::Argument } else { origin })
+                (
+                    limit,
+                    if limit == argument {
+                        Origin::Argument
+                    } else {
+                        origin
+                    },
+                )
             }
         };
         self.note("delivery-limit", Term::Integer(limit), origin);
@@ -306,12 +359,19 @@ impl Merge<'_> {
             })
         })?;
         let min_ms = self.smaller_limit("delayed-retry-min", "")?;
-        let max_ms = self.smaller_limit("delayed-retry-max", "").unwrap_or(min_ms);
-        Some(DelayedRetry { kind, min_ms, max_ms })
+        let max_ms = self
+            .smaller_limit("delayed-retry-max", "")
+            .unwrap_or(min_ms);
+        Some(DelayedRetry {
+            kind,
+            min_ms,
+            max_ms,
+        })
     }
 
     fn leader_locator(&mut self) -> LeaderLocator {
-        self.policy_word("queue-leader-locator", LeaderLocator::parse).unwrap_or_default()
+        self.policy_word("queue-leader-locator", LeaderLocator::parse)
+            .unwrap_or_default()
     }
 }
 

@@ -64,12 +64,20 @@ pub struct Resource {
 impl Resource {
     /// An exchange of a vhost.
     pub fn exchange(name: impl AsRef<str>, vhost: &VhostName) -> Self {
-        Self { kind: ResourceKind::Exchange, name: name.as_ref().into(), vhost: vhost.clone() }
+        Self {
+            kind: ResourceKind::Exchange,
+            name: name.as_ref().into(),
+            vhost: vhost.clone(),
+        }
     }
 
     /// A queue of a vhost.
     pub fn queue(name: impl AsRef<str>, vhost: &VhostName) -> Self {
-        Self { kind: ResourceKind::Queue, name: name.as_ref().into(), vhost: vhost.clone() }
+        Self {
+            kind: ResourceKind::Queue,
+            name: name.as_ref().into(),
+            vhost: vhost.clone(),
+        }
     }
 }
 
@@ -129,13 +137,22 @@ pub enum ArgumentFault {
 pub enum DeclareDifference {
     /// Both have it, with different values.
     #[error("received '{received}' but current is '{current}'")]
-    Both { received: Box<str>, current: Box<str> },
+    Both {
+        received: Box<str>,
+        current: Box<str>,
+    },
     /// Only the request has it.
     #[error("received the value '{value}' of type '{type_name}' but current is none")]
-    OnlyReceived { value: Box<str>, type_name: Box<str> },
+    OnlyReceived {
+        value: Box<str>,
+        type_name: Box<str>,
+    },
     /// Only the existing object has it.
     #[error("received none but current is the value '{value}' of type '{type_name}'")]
-    OnlyCurrent { value: Box<str>, type_name: Box<str> },
+    OnlyCurrent {
+        value: Box<str>,
+        type_name: Box<str>,
+    },
 }
 
 /// The condition of a `queue.delete`.
@@ -175,7 +192,10 @@ pub enum BindingFault {
     DestinationNotFound,
     /// `x-match` is no string.
     #[error("Invalid x-match field type {type_name} (value {value}); expected longstr")]
-    HeadersMatchType { type_name: Box<str>, value: Box<str> },
+    HeadersMatchType {
+        type_name: Box<str>,
+        value: Box<str>,
+    },
     /// `x-match` is an unknown word.
     #[error(
         "Invalid x-match field value <<\"{0}\">>; expected all, any, all-with-x, or any-with-x"
@@ -264,14 +284,20 @@ pub enum PolicyFault {
     #[error("Validation failed\n\ndelayed-retry-min is required when delayed-retry-type is {0}\n")]
     RetryWithoutMin(Box<str>),
     /// A longest delay that is shorter than the shortest.
-    #[error("Validation failed\n\ndelayed-retry-max must be greater than or equal to delayed-retry-min\n")]
+    #[error(
+        "Validation failed\n\ndelayed-retry-max must be greater than or equal to delayed-retry-min\n"
+    )]
     RetryMaxBelowMin,
     /// Keys that no policy, or no operator policy, may hold.
     #[error("Validation failed\n\n{} are not recognised policy settings\n", Term::pairs(.0))]
     UnknownKeys(Vec<(Box<str>, Term)>),
     /// A value out of the key's range. `noun` names the key as RabbitMQ does.
     #[error("Validation failed\n\n{value} is not a valid {noun}\n")]
-    Value { key: Box<str>, value: Term, noun: Box<str> },
+    Value {
+        key: Box<str>,
+        value: Term,
+        noun: Box<str>,
+    },
 }
 
 /// What is wrong with the limits of a vhost or a user.

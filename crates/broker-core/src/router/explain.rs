@@ -51,10 +51,10 @@ impl Vhost {
         for slot in &routed.visited {
             let exchange = self.exchange_at(*slot);
             let vias = self.vias(exchange, request, &routed);
-            steps.extend(
-                vias.into_iter()
-                    .map(|via| RouteStep { exchange: exchange.record().name.clone(), via }),
-            );
+            steps.extend(vias.into_iter().map(|via| RouteStep {
+                exchange: exchange.record().name.clone(),
+                via,
+            }));
         }
         Ok(steps)
     }
@@ -62,12 +62,21 @@ impl Vhost {
     fn vias(&self, exchange: &Exchange, request: &RouteRequest<'_>, routed: &Routed) -> Vec<Via> {
         let name = &exchange.record().name;
         if let Some((_, delay_ms)) = routed.delays.iter().find(|(held_by, _)| held_by == name) {
-            return vec![Via::Delay { delay_ms: *delay_ms }];
+            return vec![Via::Delay {
+                delay_ms: *delay_ms,
+            }];
         }
         let vias = if exchange.is_default() {
-            request.keys().filter_map(|key| self.queue_of_key(key)).map(Via::QueueName).collect()
+            request
+                .keys()
+                .filter_map(|key| self.queue_of_key(key))
+                .map(Via::QueueName)
+                .collect()
         } else {
-            self.matching(exchange, request).into_iter().map(Via::Binding).collect::<Vec<_>>()
+            self.matching(exchange, request)
+                .into_iter()
+                .map(Via::Binding)
+                .collect::<Vec<_>>()
         };
         match &exchange.record().alternate {
             Some(alternate) if vias.is_empty() && self.exchange(alternate.as_str()).is_some() => {
@@ -83,12 +92,10 @@ impl Vhost {
             .bindings()
             .into_iter()
             .filter(|(binding, target)| match exchange.routing_kind() {
-                ExchangeKind::Direct => {
-                    request.keys().any(|key| key == binding.key.as_bytes())
-                }
-                ExchangeKind::Topic => {
-                    request.keys().any(|key| key_matches(binding.key.as_bytes(), key))
-                }
+                ExchangeKind::Direct => request.keys().any(|key| key == binding.key.as_bytes()),
+                ExchangeKind::Topic => request
+                    .keys()
+                    .any(|key| key_matches(binding.key.as_bytes(), key)),
                 ExchangeKind::Headers => {
                     let none = amqp::Table::new();
                     let headers = request.message.headers().unwrap_or(&none);

@@ -71,13 +71,18 @@ pub struct LazyMessage<'a> {
 impl<'a> LazyMessage<'a> {
     /// Looks at a block that has been validated.
     pub fn new(properties: Properties<'a>) -> Self {
-        Self { properties, headers: OnceCell::new() }
+        Self {
+            properties,
+            headers: OnceCell::new(),
+        }
     }
 }
 
 impl MessageView for LazyMessage<'_> {
     fn headers(&self) -> Option<&Table> {
-        self.headers.get_or_init(|| self.properties.headers().ok().flatten()).as_ref()
+        self.headers
+            .get_or_init(|| self.properties.headers().ok().flatten())
+            .as_ref()
     }
 
     fn message_id(&self) -> Option<&[u8]> {

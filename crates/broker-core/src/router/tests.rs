@@ -10,7 +10,10 @@ fn headers(name: &str, value: Value) -> Table {
 
 #[test]
 fn carbon_copies_are_the_strings_of_two_arrays() {
-    let mut table = headers("CC", Value::Array(vec!["a".into(), Value::I32(5), "b".into()]));
+    let mut table = headers(
+        "CC",
+        Value::Array(vec!["a".into(), Value::I32(5), "b".into()]),
+    );
     table.insert("BCC", Value::Array(vec!["c".into()]));
     let keys: Vec<&[u8]> = carbon_copy_keys(&table).unwrap().into_vec();
     assert_eq!(keys, [&b"a"[..], b"b", b"c"]);

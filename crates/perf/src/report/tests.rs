@@ -42,6 +42,7 @@ fn report(record: &CourseRecord, tally: &Tally) -> RunReport {
     let lost = Sighting {
         queue: 0,
         producer: 1,
+        redelivered: false,
         sequence: 7,
     };
     RunReport::of(Evidence {

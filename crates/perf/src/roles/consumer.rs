@@ -323,6 +323,7 @@ impl Consumer {
                 let sighting = Sighting {
                     queue: delivery.queue,
                     producer: stamp.identity.producer,
+                    redelivered: delivery.redelivered,
                     sequence: stamp.identity.sequence,
                 };
                 if !delivery.redelivered {

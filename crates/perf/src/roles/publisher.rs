@@ -320,10 +320,6 @@ impl Publisher {
         self.stage == Stage::Done
     }
 
-    pub(crate) fn producer(&self) -> u16 {
-        self.identity.producer
-    }
-
     /// What was published; what the broker gave no word on need not arrive.
     pub(crate) fn into_record(mut self) -> PublishRecord {
         let unanswered = self.awaited();
@@ -346,7 +342,6 @@ impl Publisher {
             first_sequence: self.first_sequence,
             published: self.record,
             unanswered,
-            settled_all: self.stage == Stage::Done,
         }
     }
 }
@@ -359,8 +354,6 @@ pub(crate) struct PublishRecord {
     pub(crate) published: Published,
     /// Publishes that the broker gave no word on.
     pub(crate) unanswered: u64,
-    /// The channel was closed in peace after all answers, so the broker has handled everything.
-    pub(crate) settled_all: bool,
 }
 
 #[cfg(test)]

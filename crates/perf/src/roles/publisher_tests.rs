@@ -168,7 +168,6 @@ fn a_quota_ends_with_a_closed_channel_after_the_last_confirm() {
     assert_eq!(bench.tally.counts.producers_done, 1);
     let record = bench.publisher.into_record();
     assert_eq!((record.published.count, record.unanswered), (2, 0));
-    assert!(record.settled_all);
 }
 
 #[test]
@@ -191,7 +190,6 @@ fn refused_and_unanswered_publishes_need_not_arrive() {
         .collect();
     assert_eq!(exempt, [101, 102]);
     assert_eq!(record.unanswered, 1);
-    assert!(!record.settled_all);
 }
 
 #[test]

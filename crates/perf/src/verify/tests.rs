@@ -6,6 +6,7 @@ fn sighting(queue: u32, producer: u16, sequence: u64) -> Sighting {
     Sighting {
         queue,
         producer,
+        redelivered: false,
         sequence,
     }
 }

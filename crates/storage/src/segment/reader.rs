@@ -55,13 +55,21 @@ impl SegmentFile {
         if let Some(trailer) = self.trailer()?
             && let Some(entries) = self.footer(&trailer)?
         {
-            return Ok(Some(Contents { entries, end: trailer.entries_offset, closed: true }));
+            return Ok(Some(Contents {
+                entries,
+                end: trailer.entries_offset,
+                closed: true,
+            }));
         }
         if !self.check_header()? {
             return Ok(None);
         }
         let (entries, end) = self.walk()?;
-        Ok(Some(Contents { entries, end, closed: false }))
+        Ok(Some(Contents {
+            entries,
+            end,
+            closed: false,
+        }))
     }
 
     /// The entries of the footer, if they were written whole.

@@ -17,12 +17,29 @@ const WRITE_BYTES_MAX: usize = 10_000;
 
 #[derive(Debug, Clone)]
 enum Step {
-    Write { inode: usize, offset: usize, data: Vec<u8> },
-    SetLen { inode: usize, len: usize },
-    Sync { inode: usize },
-    Create { path: PathBuf, inode: usize },
-    Rename { from: PathBuf, to: PathBuf },
-    Remove { path: PathBuf },
+    Write {
+        inode: usize,
+        offset: usize,
+        data: Vec<u8>,
+    },
+    SetLen {
+        inode: usize,
+        len: usize,
+    },
+    Sync {
+        inode: usize,
+    },
+    Create {
+        path: PathBuf,
+        inode: usize,
+    },
+    Rename {
+        from: PathBuf,
+        to: PathBuf,
+    },
+    Remove {
+        path: PathBuf,
+    },
     SyncDir,
     SyncTree,
     /// Something that the test wants to find again in the order of things.
@@ -99,25 +116,40 @@ impl SimulatedDisk {
     pub fn names(&self) -> Vec<String> {
         let world = self.0.lock();
         let names = world.names.keys();
-        names.map(|path| path.file_name().unwrap().to_string_lossy().into_owned()).collect()
+        names
+            .map(|path| path.file_name().unwrap().to_string_lossy().into_owned())
+            .collect()
     }
 
     pub fn total_bytes(&self, extension: &str) -> usize {
         let world = self.0.lock();
-        let files = world.names.iter().filter(|(path, _)| path.extension().is_some_and(|e| e == extension));
+        let files = world
+            .names
+            .iter()
+            .filter(|(path, _)| path.extension().is_some_and(|e| e == extension));
         files.map(|(_, inode)| world.files[*inode].len()).sum()
     }
 
     /// Changes bytes behind everybody's back.
     pub fn damage(&self, name: &str, change: impl FnOnce(&mut Vec<u8>)) {
         let mut world = self.0.lock();
-        let inode = *world.names.iter().find(|(path, _)| path.ends_with(name)).unwrap().1;
+        let inode = *world
+            .names
+            .iter()
+            .find(|(path, _)| path.ends_with(name))
+            .unwrap()
+            .1;
         change(&mut world.files[inode]);
     }
 
     pub fn content(&self, name: &str) -> Vec<u8> {
         let world = self.0.lock();
-        let inode = *world.names.iter().find(|(path, _)| path.ends_with(name)).unwrap().1;
+        let inode = *world
+            .names
+            .iter()
+            .find(|(path, _)| path.ends_with(name))
+            .unwrap()
+            .1;
         world.files[inode].clone()
     }
 
@@ -128,11 +160,19 @@ impl SimulatedDisk {
         steps.into_iter().for_each(|step| durable.step(step));
         let (files, names) = durable.settle(unsynced, dice);
         // The restart's own record begins with all that is there, durable.
-        let mut world = World { files, names, ..World::default() };
+        let mut world = World {
+            files,
+            names,
+            ..World::default()
+        };
         for (path, inode) in world.names.clone() {
             world.steps.push(Step::Create { path, inode });
             let data = world.files[inode].clone();
-            world.steps.push(Step::Write { inode, offset: 0, data });
+            world.steps.push(Step::Write {
+                inode,
+                offset: 0,
+                data,
+            });
             world.steps.push(Step::Sync { inode });
         }
         world.steps.push(Step::SyncDir);
@@ -194,7 +234,11 @@ impl Durable {
         }
     }
 
-    fn settle(mut self, unsynced: Unsynced, dice: &mut Dice) -> (Vec<Vec<u8>>, BTreeMap<PathBuf, usize>) {
+    fn settle(
+        mut self,
+        unsynced: Unsynced,
+        dice: &mut Dice,
+    ) -> (Vec<Vec<u8>>, BTreeMap<PathBuf, usize>) {
         let names = match unsynced {
             Unsynced::Kept => usize::MAX,
             Unsynced::Lost => 0,
@@ -214,8 +258,15 @@ impl Durable {
                 }
             }
         }
-        let count = self.files.keys().chain(self.names.values()).max().map_or(0, |inode| inode + 1);
-        let files = (0..count).map(|inode| self.files.remove(&inode).unwrap_or_default()).collect();
+        let count = self
+            .files
+            .keys()
+            .chain(self.names.values())
+            .max()
+            .map_or(0, |inode| inode + 1);
+        let files = (0..count)
+            .map(|inode| self.files.remove(&inode).unwrap_or_default())
+            .collect();
         (files, self.names)
     }
 }
@@ -236,7 +287,12 @@ fn apply(file: &mut Vec<u8>, step: &Step) {
 
 /// Some sectors reach the disk, others do not.
 fn tear(file: &mut Vec<u8>, step: &Step, dice: &mut Dice) {
-    let Step::Write { inode, offset, data } = step else {
+    let Step::Write {
+        inode,
+        offset,
+        data,
+    } = step
+    else {
         if dice.chance(2) {
             apply(file, step);
         }
@@ -247,7 +303,14 @@ fn tear(file: &mut Vec<u8>, step: &Step, dice: &mut Dice) {
         let to = (from + SECTOR - (offset + from) % SECTOR).min(data.len());
         if dice.chance(2) {
             let data = data[from..to].to_vec();
-            apply(file, &Step::Write { inode: *inode, offset: offset + from, data });
+            apply(
+                file,
+                &Step::Write {
+                    inode: *inode,
+                    offset: offset + from,
+                    data,
+                },
+            );
         }
         from = to;
     }
@@ -255,7 +318,10 @@ fn tear(file: &mut Vec<u8>, step: &Step, dice: &mut Dice) {
 
 impl World {
     fn find(&self, path: &Path) -> io::Result<usize> {
-        self.names.get(path).copied().ok_or_else(|| io::ErrorKind::NotFound.into())
+        self.names
+            .get(path)
+            .copied()
+            .ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 }
 
@@ -267,7 +333,9 @@ impl Disk for SimulatedDisk {
     fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
         let world = self.0.lock();
         let names = world.names.keys().filter(|path| path.parent() == Some(dir));
-        Ok(names.map(|path| path.file_name().unwrap().to_string_lossy().into_owned()).collect())
+        Ok(names
+            .map(|path| path.file_name().unwrap().to_string_lossy().into_owned())
+            .collect())
     }
 
     fn create(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
@@ -278,13 +346,24 @@ impl Disk for SimulatedDisk {
         let inode = world.files.len();
         world.files.push(Vec::new());
         world.names.insert(path.to_path_buf(), inode);
-        world.steps.push(Step::Create { path: path.to_path_buf(), inode });
-        Ok(Arc::new(SimulatedFile { disk: self.clone(), inode, path: path.to_path_buf() }))
+        world.steps.push(Step::Create {
+            path: path.to_path_buf(),
+            inode,
+        });
+        Ok(Arc::new(SimulatedFile {
+            disk: self.clone(),
+            inode,
+            path: path.to_path_buf(),
+        }))
     }
 
     fn open(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
         let inode = self.0.lock().find(path)?;
-        Ok(Arc::new(SimulatedFile { disk: self.clone(), inode, path: path.to_path_buf() }))
+        Ok(Arc::new(SimulatedFile {
+            disk: self.clone(),
+            inode,
+            path: path.to_path_buf(),
+        }))
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
@@ -292,7 +371,10 @@ impl Disk for SimulatedDisk {
         let inode = world.find(from)?;
         world.names.remove(from);
         world.names.insert(to.to_path_buf(), inode);
-        world.steps.push(Step::Rename { from: from.to_path_buf(), to: to.to_path_buf() });
+        world.steps.push(Step::Rename {
+            from: from.to_path_buf(),
+            to: to.to_path_buf(),
+        });
         Ok(())
     }
 
@@ -300,7 +382,9 @@ impl Disk for SimulatedDisk {
         let mut world = self.0.lock();
         world.find(path)?;
         world.names.remove(path);
-        world.steps.push(Step::Remove { path: path.to_path_buf() });
+        world.steps.push(Step::Remove {
+            path: path.to_path_buf(),
+        });
         Ok(())
     }
 
@@ -318,7 +402,10 @@ impl Disk for SimulatedDisk {
         if self.0.lock().locks.insert(path.to_path_buf(), ()).is_some() {
             return Err(io::ErrorKind::WouldBlock.into());
         }
-        Ok(Box::new(SimulatedLock { disk: self.clone(), path: path.to_path_buf() }))
+        Ok(Box::new(SimulatedLock {
+            disk: self.clone(),
+            path: path.to_path_buf(),
+        }))
     }
 }
 
@@ -345,7 +432,11 @@ impl DiskFile for SimulatedFile {
         if self.is_named(world.fail_writes_of) {
             return Err(io::ErrorKind::StorageFull.into());
         }
-        let step = Step::Write { inode: self.inode, offset: offset as usize, data };
+        let step = Step::Write {
+            inode: self.inode,
+            offset: offset as usize,
+            data,
+        };
         apply(&mut world.files[self.inode], &step);
         world.steps.push(step);
         Ok(written)
@@ -353,7 +444,9 @@ impl DiskFile for SimulatedFile {
 
     fn read_at(&self, into: &mut [u8], offset: u64) -> io::Result<usize> {
         let world = self.disk.0.lock();
-        let rest = world.files[self.inode].get(offset as usize..).unwrap_or_default();
+        let rest = world.files[self.inode]
+            .get(offset as usize..)
+            .unwrap_or_default();
         // Short reads, as the system call may give them.
         let read = rest.len().min(into.len()).min(WRITE_BYTES_MAX);
         into[..read].copy_from_slice(&rest[..read]);
@@ -371,7 +464,10 @@ impl DiskFile for SimulatedFile {
 
     fn set_len(&self, bytes: u64) -> io::Result<()> {
         let mut world = self.disk.0.lock();
-        let step = Step::SetLen { inode: self.inode, len: bytes as usize };
+        let step = Step::SetLen {
+            inode: self.inode,
+            len: bytes as usize,
+        };
         apply(&mut world.files[self.inode], &step);
         world.steps.push(step);
         Ok(())

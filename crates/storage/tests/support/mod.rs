@@ -37,7 +37,10 @@ impl Dice {
 pub fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
     let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
     while !holds() {
-        assert!(std::time::Instant::now() < deadline, "gave up waiting until {what}");
+        assert!(
+            std::time::Instant::now() < deadline,
+            "gave up waiting until {what}"
+        );
         std::thread::sleep(std::time::Duration::from_millis(1));
     }
 }

@@ -19,8 +19,15 @@ pub const STREAM: StreamId = StreamId(3);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Command {
-    Put { store: StoreId, id: u64, body: Bytes },
-    Settle { store: StoreId, id: u64 },
+    Put {
+        store: StoreId,
+        id: u64,
+        body: Bytes,
+    },
+    Settle {
+        store: StoreId,
+        id: u64,
+    },
 }
 
 impl Command {
@@ -60,7 +67,11 @@ pub fn decode(mut payload: Bytes) -> Vec<Command> {
         commands.push(match kind {
             1 => {
                 let len = payload.get_u32() as usize;
-                Command::Put { store, id, body: payload.split_to(len) }
+                Command::Put {
+                    store,
+                    id,
+                    body: payload.split_to(len),
+                }
             }
             2 => Command::Settle { store, id },
             other => panic!("unknown command {other}"),
@@ -121,7 +132,11 @@ impl Shelf {
             for item in segments.recover(store)? {
                 let item = item?;
                 assert_eq!(item.attributes, item.id ^ 0xA77A, "attributes come back");
-                found.segments.entry(item.id).or_default().push(item.location);
+                found
+                    .segments
+                    .entry(item.id)
+                    .or_default()
+                    .push(item.location);
             }
             stores.insert(store, found);
         }
@@ -131,11 +146,18 @@ impl Shelf {
             for command in decode(record.payload.clone()) {
                 let touched = state.touched.entry(record.at.file).or_default();
                 touched.insert(command.store());
-                stores.entry(command.store()).or_default().replay(&record, command);
+                stores
+                    .entry(command.store())
+                    .or_default()
+                    .replay(&record, command);
             }
             Ok::<_, StorageError>(())
         })?;
-        let covered = stores.values().map(|found| found.covered).max().unwrap_or(0);
+        let covered = stores
+            .values()
+            .map(|found| found.covered)
+            .max()
+            .unwrap_or(0);
         let durable = state.applied.max(covered);
         state.applied = replayed.last_index(STREAM);
         for (store, found) in stores {
@@ -144,7 +166,11 @@ impl Shelf {
             state.stores.insert(store, items);
         }
         let segments = Arc::clone(segments);
-        let shelf = Self { state: Mutex::new(state), segments, disk: disk.cloned() };
+        let shelf = Self {
+            state: Mutex::new(state),
+            segments,
+            disk: disk.cloned(),
+        };
         Ok((Arc::new(shelf), replayed, durable))
     }
 
@@ -179,7 +205,9 @@ impl Shelf {
     pub fn in_segments(&self) -> usize {
         let state = self.state.lock();
         let places = state.stores.values().flat_map(|items| items.live.values());
-        places.filter(|place| matches!(place, Place::Segment(_))).count()
+        places
+            .filter(|place| matches!(place, Place::Segment(_)))
+            .count()
     }
 }
 
@@ -215,7 +243,8 @@ impl Recovering {
                 if covered && !self.live.contains_key(&id) {
                     return;
                 }
-                self.live.insert(id, Some(Place::Resident(record.at.file, body)));
+                self.live
+                    .insert(id, Some(Place::Resident(record.at.file, body)));
             }
             Command::Settle { id, .. } if !covered => {
                 self.live.remove(&id);
@@ -226,7 +255,10 @@ impl Recovering {
 
     /// The items, and the places in segments that nobody needs.
     fn finish(mut self, store: StoreId, applied: u64) -> (Items, Vec<Location>) {
-        let mut items = Items { live: BTreeMap::new(), applied };
+        let mut items = Items {
+            live: BTreeMap::new(),
+            applied,
+        };
         let mut dead = Vec::new();
         for (id, resident) in self.live {
             let mut places = self.segments.remove(&id).unwrap_or_default();
@@ -253,7 +285,11 @@ impl FlushSink<Bytes> for Shelf {
             state.applied = flushed.index;
             let Some(at) = flushed.at else { continue };
             for command in decode(flushed.tag) {
-                state.touched.entry(at.file).or_default().insert(command.store());
+                state
+                    .touched
+                    .entry(at.file)
+                    .or_default()
+                    .insert(command.store());
                 let items = state.stores.entry(command.store()).or_default();
                 items.applied = flushed.index;
                 match command {
@@ -287,17 +323,29 @@ impl Owner for Shelf {
 
     fn touched(&self, file: FileId) -> Vec<StoreId> {
         let state = self.state.lock();
-        state.touched.get(&file).into_iter().flatten().copied().collect()
+        state
+            .touched
+            .get(&file)
+            .into_iter()
+            .flatten()
+            .copied()
+            .collect()
     }
 
     fn live_items(&self, store: StoreId, file: FileId, from: u64, out: &mut Vec<LiveItem>) {
         let state = self.state.lock();
-        let Some(items) = state.stores.get(&store) else { return };
+        let Some(items) = state.stores.get(&store) else {
+            return;
+        };
         for (id, place) in items.live.range(from..) {
             if let Place::Resident(held, bytes) = place
                 && *held == file
             {
-                out.push(LiveItem { id: *id, attributes: id ^ 0xA77A, bytes: bytes.clone() });
+                out.push(LiveItem {
+                    id: *id,
+                    attributes: id ^ 0xA77A,
+                    bytes: bytes.clone(),
+                });
             }
             if out.len() == 100 {
                 return;

@@ -21,11 +21,18 @@ impl Collected {
     }
 
     pub fn noting(disk: &SimulatedDisk) -> Arc<Self> {
-        Arc::new(Self { disk: Some(disk.clone()), ..Self::default() })
+        Arc::new(Self {
+            disk: Some(disk.clone()),
+            ..Self::default()
+        })
     }
 
     pub fn tags(&self) -> Vec<u64> {
-        self.flushed.lock().iter().map(|flushed| flushed.tag).collect()
+        self.flushed
+            .lock()
+            .iter()
+            .map(|flushed| flushed.tag)
+            .collect()
     }
 }
 

@@ -64,6 +64,7 @@ pub(super) struct Client {
     stream: DuplexStream,
     input: BytesMut,
     pub(super) frame_max: u32,
+    cut: bool,
 }
 
 impl Client {
@@ -72,12 +73,18 @@ impl Client {
             stream,
             input: BytesMut::new(),
             frame_max: 131_072,
+            cut: false,
         }
     }
 
     /// Sends bytes. The server may have gone; that is for the test to find out by listening.
     pub(super) async fn send(&mut self, bytes: &[u8]) {
-        let _ = self.stream.write_all(bytes).await;
+        self.cut |= self.stream.write_all(bytes).await.is_err();
+    }
+
+    /// Whether something could not be sent.
+    pub(super) fn is_cut(&self) -> bool {
+        self.cut
     }
 
     /// Ends our side of the stream.

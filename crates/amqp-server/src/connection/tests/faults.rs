@@ -41,7 +41,10 @@ async fn close_after(world: &World, bytes: &[u8]) -> Closed {
     closed
 }
 
-async fn check(cases: &[(&str, Vec<u8>, u16, &str, (u16, u16))]) {
+/// What it is, the bytes, and the close they draw: code, text, class and method.
+type Case = (&'static str, Vec<u8>, u16, &'static str, (u16, u16));
+
+async fn check(cases: &[Case]) {
     let world = World::new().await;
     for (what, bytes, code, text, at) in cases {
         let closed = close_after(&world, bytes).await;
@@ -149,7 +152,7 @@ async fn contents_out_of_order_are_unexpected_frames() {
         ),
         (
             "a method for a header",
-            publish_then(&[qos.clone()]),
+            publish_then(std::slice::from_ref(&qos)),
             505,
             NOT_A_HEADER,
             (60, 40),

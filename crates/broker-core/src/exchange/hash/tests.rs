@@ -21,7 +21,8 @@ fn ring(weights: &[&str]) -> ConsistentHash {
 }
 
 fn pick(ring: &ConsistentHash, key: u32) -> Target {
-    ring.pick(format!("key-{key}").as_bytes(), &NoMessage).unwrap()
+    ring.pick(format!("key-{key}").as_bytes(), &NoMessage)
+        .unwrap()
 }
 
 #[test]
@@ -82,10 +83,14 @@ fn a_header_may_be_hashed_instead_of_the_key() {
     let pick = |key: &str, headers: &Table| ring.pick(key.as_bytes(), headers);
     let headers = with(Value::from("v"));
     assert_eq!(pick("a", &headers), pick("b", &headers));
-    assert_eq!(pick("a", &with(Value::I32(5))), pick("a", &with(Value::I64(5))));
+    assert_eq!(
+        pick("a", &with(Value::I32(5))),
+        pick("a", &with(Value::I64(5)))
+    );
     assert_eq!(pick("a", &Table::new()), pick("b", &Table::new()));
-    let spread: std::collections::BTreeSet<_> =
-        (0..50).map(|number| pick("a", &with(Value::I32(number)))).collect();
+    let spread: std::collections::BTreeSet<_> = (0..50)
+        .map(|number| pick("a", &with(Value::I32(number))))
+        .collect();
     assert!(spread.len() > 5);
 }
 

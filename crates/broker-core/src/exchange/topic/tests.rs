@@ -22,7 +22,11 @@ fn check(binding_key: &str, matching: &[&str], others: &[&str]) {
     trie.bind(binding_key, queue(1));
     let verdict = |key: &str| {
         let by_rule = key_matches(binding_key.as_bytes(), key.as_bytes());
-        assert_eq!(!routed(&trie, key).is_empty(), by_rule, "trie: {binding_key:?} {key:?}");
+        assert_eq!(
+            !routed(&trie, key).is_empty(),
+            by_rule,
+            "trie: {binding_key:?} {key:?}"
+        );
         by_rule
     };
     for key in matching {
@@ -115,11 +119,14 @@ fn binding_key() -> impl Strategy<Value = String> {
     ];
     prop::collection::vec(word, 0..6)
         .prop_map(|words| words.join("."))
-        .prop_filter("as many hashes as a broker takes", |key| check_key(key).is_ok())
+        .prop_filter("as many hashes as a broker takes", |key| {
+            check_key(key).is_ok()
+        })
 }
 
 fn routing_key() -> impl Strategy<Value = String> {
-    let word = prop_oneof![4 => Just("a"), 4 => Just("b"), 1 => Just(""), 1 => Just("*"), 1 => Just("c")];
+    let word =
+        prop_oneof![4 => Just("a"), 4 => Just("b"), 1 => Just(""), 1 => Just("*"), 1 => Just("c")];
     prop::collection::vec(word, 0..7).prop_map(|words| words.join("."))
 }
 

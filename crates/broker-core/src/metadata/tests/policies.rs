@@ -132,7 +132,7 @@ fn arguments_and_policies_settle_key_by_key() {
         policy p .* all 0 max-length=3 message-ttl=200 overflow=drop-head dead-letter-exchange=b dead-letter-routing-key=k expires=1000
         settings c => dead-letter-exchange=a(argument) dead-letter-routing-key=k(policy:p) expires=1000(policy:p) max-length=3(policy:p) message-ttl=100(argument) overflow=reject-publish(argument)
         queue q x-queue-type=quorum x-overflow=reject-publish x-max-length=2
-        settings q => dead-letter-exchange=b(policy:p) dead-letter-routing-key=k(policy:p) expires=1000(policy:p) max-length=2(argument) message-ttl=200(policy:p) overflow=drop-head(policy:p)
+        settings q => consumer-timeout=1800000(default) dead-letter-exchange=b(policy:p) dead-letter-routing-key=k(policy:p) delivery-limit=20(default) expires=1000(policy:p) max-length=2(argument) message-ttl=200(policy:p) overflow=drop-head(policy:p)
         ",
     );
 }
@@ -142,15 +142,15 @@ fn the_smaller_delivery_limit_holds_unless_one_is_none() {
     check(
         "
         queue q x-queue-type=quorum x-delivery-limit=5
-        settings q => delivery-limit=5(argument)
+        settings q => consumer-timeout=1800000(default) delivery-limit=5(argument)
         policy p .* quorum_queues 0 delivery-limit=3
-        settings q => delivery-limit=3(policy:p)
+        settings q => consumer-timeout=1800000(default) delivery-limit=3(policy:p)
         policy p .* quorum_queues 0 delivery-limit=-1
-        settings q => delivery-limit=5(argument)
+        settings q => consumer-timeout=1800000(default) delivery-limit=5(argument)
         queue u x-queue-type=quorum x-delivery-limit=-1
-        settings u => delivery-limit=-1(argument)
+        settings u => consumer-timeout=1800000(default) delivery-limit=-1(argument)
         queue w x-queue-type=quorum x-delivery-limit=abc
-        settings w => delivery-limit=-1(policy:p)
+        settings w => consumer-timeout=1800000(default) delivery-limit=-1(policy:p)
         ",
     );
 }

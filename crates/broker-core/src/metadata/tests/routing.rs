@@ -337,7 +337,10 @@ fn a_route_that_depends_on_more_than_the_key_is_not_kept() {
 
     let mut metadata = Metadata::new(Defaults::default());
     let vhost = crate::VhostName::new("/");
-    let put = MetadataChange::PutVhost { vhost: vhost.clone(), record: VhostRecord::default() };
+    let put = MetadataChange::PutVhost {
+        vhost: vhost.clone(),
+        record: VhostRecord::default(),
+    };
     metadata.apply(&put).unwrap();
     let kept = [
         ("direct", true),
@@ -363,7 +366,11 @@ fn a_route_that_depends_on_more_than_the_key_is_not_kept() {
         metadata.apply(&declare).unwrap();
         let mut routed = Routed::default();
         let request = RouteRequest::publish(kind, b"k", &NoMessage);
-        metadata.vhost(&vhost).unwrap().route(&request, &mut routed).unwrap();
+        metadata
+            .vhost(&vhost)
+            .unwrap()
+            .route(&request, &mut routed)
+            .unwrap();
         assert_eq!(routed.cacheable, expected, "{kind}");
     }
 }

@@ -38,7 +38,10 @@ pub(super) fn check(story: &str) {
 }
 
 fn is_refusal(outcome: &str) -> bool {
-    outcome.split(' ').next().is_some_and(|word| word.len() == 3 && word.parse::<u16>().is_ok())
+    outcome
+        .split(' ')
+        .next()
+        .is_some_and(|word| word.len() == 3 && word.parse::<u16>().is_ok())
 }
 
 struct Stage {
@@ -54,7 +57,10 @@ struct Words<'a> {
 
 impl<'a> Words<'a> {
     fn cut(text: &'a str) -> Self {
-        let mut words = Words { plain: Vec::new(), arguments: Table::new() };
+        let mut words = Words {
+            plain: Vec::new(),
+            arguments: Table::new(),
+        };
         for word in text.split_whitespace() {
             match word.split_once('=') {
                 Some((key, value)) => {
@@ -78,26 +84,43 @@ impl<'a> Words<'a> {
     }
 
     fn next(&mut self) -> &'a str {
-        if self.plain.is_empty() { "" } else { self.plain.remove(0) }
+        if self.plain.is_empty() {
+            ""
+        } else {
+            self.plain.remove(0)
+        }
     }
 
     fn connection(&mut self) -> Option<ConnectionId> {
-        self.after("as").map(|number| ConnectionId(number.parse().unwrap()))
+        self.after("as")
+            .map(|number| ConnectionId(number.parse().unwrap()))
     }
 
     fn number(&mut self, key: &str) -> u64 {
-        self.arguments.remove(key).and_then(|value| value.as_i64()).unwrap_or_default() as u64
+        self.arguments
+            .remove(key)
+            .and_then(|value| value.as_i64())
+            .unwrap_or_default() as u64
     }
 }
 
 fn parse_value(text: &str) -> Value {
-    if let Some(quoted) = text.strip_prefix('\'').and_then(|rest| rest.strip_suffix('\'')) {
+    if let Some(quoted) = text
+        .strip_prefix('\'')
+        .and_then(|rest| rest.strip_suffix('\''))
+    {
         return Value::from(quoted);
     }
-    if let Some(list) = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
+    if let Some(list) = text
+        .strip_prefix('[')
+        .and_then(|rest| rest.strip_suffix(']'))
+    {
         return Value::Array(list.split(',').map(parse_value).collect());
     }
-    let number = |suffix: char| text.strip_suffix(suffix).and_then(|rest| rest.parse::<i64>().ok());
+    let number = |suffix: char| {
+        text.strip_suffix(suffix)
+            .and_then(|rest| rest.parse::<i64>().ok())
+    };
     match text {
         "true" => Value::Bool(true),
         "false" => Value::Bool(false),
@@ -124,7 +147,10 @@ impl Stage {
         let mut metadata = Metadata::new(Defaults::default());
         let vhost = VhostName::new("/");
         metadata
-            .apply(&MetadataChange::PutVhost { vhost, record: VhostRecord::default() })
+            .apply(&MetadataChange::PutVhost {
+                vhost,
+                record: VhostRecord::default(),
+            })
             .unwrap();
         Self { metadata, seed: 0 }
     }
@@ -162,7 +188,11 @@ impl Stage {
                 assert_eq!(verdict, Ok(()), "check of {change:?}");
                 assert_eq!(self.metadata.version() > version, !outcome.is_empty());
                 let events: Vec<String> = outcome.events.iter().filter_map(show).collect();
-                if events.is_empty() { "nothing".into() } else { events.join("; ") }
+                if events.is_empty() {
+                    "nothing".into()
+                } else {
+                    events.join("; ")
+                }
             }
             Err(refusal) => {
                 assert_eq!(verdict, Err(refusal.clone()), "check of {change:?}");
@@ -195,7 +225,13 @@ impl Stage {
                 queue: QueueName::new(words.next()),
             }),
             "remove-queue" => MetadataChange::RemoveQueue {
-                queue: self.metadata.vhost(&"/".into()).unwrap().queue(words.next()).unwrap().id,
+                queue: self
+                    .metadata
+                    .vhost(&"/".into())
+                    .unwrap()
+                    .queue(words.next())
+                    .unwrap()
+                    .id,
                 why: QueueGone::AutoDeleted,
             },
             "bind" | "unbind" => Self::binding(command, words),
@@ -227,16 +263,16 @@ impl Stage {
                 record: VhostRecord {
                     protected_from_deletion: words.has("protected"),
                     tracing: words.has("tracing"),
-                    default_queue_type: words
-                        .after("default")
-                        .and_then(|name| crate::definitions::parse_default_queue_type(Some(name)).unwrap()),
+                    default_queue_type: words.after("default").and_then(|name| {
+                        crate::definitions::parse_default_queue_type(Some(name)).unwrap()
+                    }),
                     ..VhostRecord::default()
                 },
                 vhost: VhostName::new(words.next()),
             },
-            "delete-vhost" => {
-                MetadataChange::DeleteVhost { vhost: VhostName::new(words.next()) }
-            }
+            "delete-vhost" => MetadataChange::DeleteVhost {
+                vhost: VhostName::new(words.next()),
+            },
             "vhost-defaults" => {
                 let definition = Term::from(&std::mem::take(&mut words.arguments));
                 let vhost = VhostName::new(words.next());
@@ -257,7 +293,9 @@ impl Stage {
                 hashing_algorithm: "rabbit_password_hashing_sha256".into(),
                 tags: words.plain.drain(..).map(Into::into).collect(),
             },
-            "delete-user" => MetadataChange::DeleteUser { user: UserName::new(words.next()) },
+            "delete-user" => MetadataChange::DeleteUser {
+                user: UserName::new(words.next()),
+            },
             "user-limit" => MetadataChange::SetUserLimit {
                 user: UserName::new(words.next()),
                 name: words.next().into(),
@@ -305,9 +343,9 @@ impl Stage {
                 name: words.next().into(),
                 value: Term::text(words.next()),
             },
-            "clear-global-parameter" => {
-                MetadataChange::ClearGlobalParameter { name: words.next().into() }
-            }
+            "clear-global-parameter" => MetadataChange::ClearGlobalParameter {
+                name: words.next().into(),
+            },
             "defaults" => {
                 let mut defaults = Defaults::default();
                 let limit = |n: u64| (n > 0).then_some(n);
@@ -364,10 +402,22 @@ impl Stage {
         let key = unquoted(words.next()).into();
         let arguments = std::mem::take(&mut words.arguments);
         match command {
-            "bind" => {
-                MetadataChange::Bind { vhost, source, destination, key, arguments, connection }
-            }
-            _ => MetadataChange::Unbind { vhost, source, destination, key, arguments, connection },
+            "bind" => MetadataChange::Bind {
+                vhost,
+                source,
+                destination,
+                key,
+                arguments,
+                connection,
+            },
+            _ => MetadataChange::Unbind {
+                vhost,
+                source,
+                destination,
+                key,
+                arguments,
+                connection,
+            },
         }
     }
 
@@ -385,17 +435,29 @@ impl Stage {
 
     fn policy(&self, scope: PolicyScope, words: &mut Words<'_>) -> MetadataChange {
         let vhost = Self::vhost_name(words);
-        MetadataChange::SetPolicy { vhost, scope, policy: Self::policy_form(words) }
+        MetadataChange::SetPolicy {
+            vhost,
+            scope,
+            policy: Self::policy_form(words),
+        }
     }
 
     /// One policy, or none.
     fn file_policies(&self, words: &mut Words<'_>) -> MetadataChange {
         if words.plain.is_empty() {
-            return MetadataChange::ReplaceFilePolicies { policies: Vec::new() };
+            return MetadataChange::ReplaceFilePolicies {
+                policies: Vec::new(),
+            };
         }
         let vhost = Self::vhost_name(words);
-        let policy = FilePolicy { vhost, scope: PolicyScope::User, policy: Self::policy_form(words) };
-        MetadataChange::ReplaceFilePolicies { policies: vec![policy] }
+        let policy = FilePolicy {
+            vhost,
+            scope: PolicyScope::User,
+            policy: Self::policy_form(words),
+        };
+        MetadataChange::ReplaceFilePolicies {
+            policies: vec![policy],
+        }
     }
 
     /// `route EXCHANGE KEY [cc KEY] header=value…`
@@ -408,14 +470,26 @@ impl Stage {
         let name_of = |id| self.metadata.queue_by_id(id).unwrap().name.to_string();
         let mut shown: Vec<String> = routed.queues.iter().map(|id| name_of(*id)).collect();
         shown.sort();
-        let delays = routed.delays.iter().map(|(name, ms)| format!("delay {name} {ms}"));
-        let histories = routed.histories.iter().map(|name| format!("history {name}"));
+        let delays = routed
+            .delays
+            .iter()
+            .map(|(name, ms)| format!("delay {name} {ms}"));
+        let histories = routed
+            .histories
+            .iter()
+            .map(|name| format!("history {name}"));
         shown.extend(delays.chain(histories));
-        if shown.is_empty() { "nowhere".into() } else { shown.join(" ") }
+        if shown.is_empty() {
+            "nowhere".into()
+        } else {
+            shown.join(" ")
+        }
     }
 
     fn explain(&self, words: &mut Words<'_>) -> String {
-        let steps = self.with_request(words, |vhost, request| vhost.explain(request)).unwrap();
+        let steps = self
+            .with_request(words, |vhost, request| vhost.explain(request))
+            .unwrap();
         let shown: Vec<String> = steps
             .iter()
             .map(|step| match &step.via {
@@ -431,7 +505,11 @@ impl Stage {
                 }
             })
             .collect();
-        if shown.is_empty() { "nowhere".into() } else { shown.join("; ") }
+        if shown.is_empty() {
+            "nowhere".into()
+        } else {
+            shown.join("; ")
+        }
     }
 
     fn with_request<T>(
@@ -441,7 +519,10 @@ impl Stage {
     ) -> T {
         let vhost = self.metadata.vhost(&Self::vhost_name(words)).unwrap();
         let from_publisher = !words.has("by-broker");
-        let extra: Vec<&str> = words.after("cc").map(|keys| keys.split(',').collect()).unwrap_or_default();
+        let extra: Vec<&str> = words
+            .after("cc")
+            .map(|keys| keys.split(',').collect())
+            .unwrap_or_default();
         let extra: Vec<&[u8]> = extra.iter().map(|key| key.as_bytes()).collect();
         let (exchange, key) = (unquoted(words.next()), unquoted(words.next()));
         let request = RouteRequest {
@@ -475,19 +556,34 @@ impl Stage {
             })
             .collect();
         shown.sort();
-        if shown.is_empty() { "plain".into() } else { shown.join(" ") }
+        if shown.is_empty() {
+            "plain".into()
+        } else {
+            shown.join(" ")
+        }
     }
 
     fn policies_of(&self, words: &mut Words<'_>) -> String {
         let record = self.record(words);
         let definition = self.metadata.queue_policy_definition(record);
-        let shown: BTreeMap<_, _> = definition.iter().map(|(key, (term, _))| (key, term)).collect();
-        let shown: Vec<String> =
-            shown.iter().map(|(key, value)| format!("{key}={value}")).collect();
-        let name = |policy: &Option<std::sync::Arc<str>>| policy.as_deref().unwrap_or("-").to_owned();
-        format!("{} {} {}", name(&record.policy), name(&record.operator_policy), shown.join(" "))
-            .trim_end()
-            .to_owned()
+        let shown: BTreeMap<_, _> = definition
+            .iter()
+            .map(|(key, (term, _))| (key, term))
+            .collect();
+        let shown: Vec<String> = shown
+            .iter()
+            .map(|(key, value)| format!("{key}={value}"))
+            .collect();
+        let name =
+            |policy: &Option<std::sync::Arc<str>>| policy.as_deref().unwrap_or("-").to_owned();
+        format!(
+            "{} {} {}",
+            name(&record.policy),
+            name(&record.operator_policy),
+            shown.join(" ")
+        )
+        .trim_end()
+        .to_owned()
     }
 
     fn queues(&self) -> String {
@@ -537,12 +633,18 @@ impl Stage {
         let (in_vhost, by_user) = (words.number("in-vhost"), words.number("by-user"));
         let vhost = Self::vhost_name(words);
         let user = UserName::new(words.next());
-        show_verdict(self.metadata.check_connection(&user, &vhost, in_vhost, by_user))
+        show_verdict(
+            self.metadata
+                .check_connection(&user, &vhost, in_vhost, by_user),
+        )
     }
 
     fn open_channel(&self, words: &mut Words<'_>) -> String {
         let open = words.number("open");
-        show_verdict(self.metadata.check_channel(&UserName::new(words.next()), open))
+        show_verdict(
+            self.metadata
+                .check_channel(&UserName::new(words.next()), open),
+        )
     }
 
     fn use_queue(&self, words: &mut Words<'_>) -> String {
@@ -563,8 +665,15 @@ impl Stage {
         assert_eq!(restored.exchange_count(), self.metadata.exchange_count());
         for exchange in self.metadata.vhosts().flat_map(Vhost::exchanges) {
             let record = exchange.record();
-            let again = restored.vhost(&record.vhost).unwrap().exchange(record.name.as_str());
-            assert_eq!(again.unwrap().record(), record, "{ALTERNATE_EXCHANGE} is computed again");
+            let again = restored
+                .vhost(&record.vhost)
+                .unwrap()
+                .exchange(record.name.as_str());
+            assert_eq!(
+                again.unwrap().record(),
+                record,
+                "{ALTERNATE_EXCHANGE} is computed again"
+            );
         }
     }
 }
@@ -577,7 +686,11 @@ fn show_verdict(verdict: crate::refusal::Result<()>) -> String {
 }
 
 fn show_refusal(refusal: &crate::Refusal) -> String {
-    format!("{} {}", refusal.code().number(), refusal.to_string().trim_end().replace('\n', "|"))
+    format!(
+        "{} {}",
+        refusal.code().number(),
+        refusal.to_string().trim_end().replace('\n', "|")
+    )
 }
 
 fn show_origin(origin: &Origin) -> String {
@@ -602,7 +715,12 @@ fn show_table(table: &Table) -> String {
 }
 
 fn show_binding(binding: &Binding) -> String {
-    let Binding { source, destination, key, arguments } = binding;
+    let Binding {
+        source,
+        destination,
+        key,
+        arguments,
+    } = binding;
     let destination = match destination {
         Destination::Queue(queue) => queue.to_string(),
         Destination::Exchange(exchange) => format!("exchange:{exchange}"),
@@ -626,17 +744,35 @@ fn show(event: &MetadataEvent) -> Option<String> {
         E::UserPut { user, created } => format!("{} user {user}", is_new(*created)),
         E::UserDeleted { user } => format!("deleted user {user}"),
         E::UserLimitsChanged { user } => format!("limits of user {user}"),
-        E::PermissionSet { user, vhost, created } => {
+        E::PermissionSet {
+            user,
+            vhost,
+            created,
+        } => {
             format!("{} permission {user} {vhost}", is_new(*created))
         }
         E::PermissionCleared { user, vhost } => format!("no permission {user} {vhost}"),
-        E::TopicPermissionSet { user, vhost, exchange, created } => {
-            format!("{} topic permission {user} {vhost} {exchange}", is_new(*created))
+        E::TopicPermissionSet {
+            user,
+            vhost,
+            exchange,
+            created,
+        } => {
+            format!(
+                "{} topic permission {user} {vhost} {exchange}",
+                is_new(*created)
+            )
         }
-        E::TopicPermissionCleared { user, vhost, exchange } => {
+        E::TopicPermissionCleared {
+            user,
+            vhost,
+            exchange,
+        } => {
             format!("no topic permission {user} {vhost} {exchange}")
         }
-        E::PolicySet { policy, created, .. } => format!("{} policy {policy}", is_new(*created)),
+        E::PolicySet {
+            policy, created, ..
+        } => format!("{} policy {policy}", is_new(*created)),
         E::PolicyDeleted { policy, .. } => format!("deleted policy {policy}"),
         E::QueueReconfigured { record } => format!("reconfigured {}", record.name),
         E::ExchangeReconfigured { record } => format!("reconfigured exchange {}", record.name),
@@ -650,11 +786,19 @@ fn show(event: &MetadataEvent) -> Option<String> {
             format!("{} exchange {}", is_new(*created), record.name)
         }
         E::ExchangeDeleted { record, auto } => {
-            format!("deleted exchange {}{}", record.name, if *auto { " auto" } else { "" })
+            format!(
+                "deleted exchange {}{}",
+                record.name,
+                if *auto { " auto" } else { "" }
+            )
         }
-        E::QueueDeclared { record, created } => format!("{} queue {}", is_new(*created), record.name),
+        E::QueueDeclared { record, created } => {
+            format!("{} queue {}", is_new(*created), record.name)
+        }
         E::QueueDeleted { record, why } => format!("deleted queue {} {why:?}", record.name),
-        E::Bound { binding, created, .. } => {
+        E::Bound {
+            binding, created, ..
+        } => {
             format!("{} binding {}", is_new(*created), show_binding(binding))
         }
         E::Unbound { binding, .. } => format!("unbound {}", show_binding(binding)),

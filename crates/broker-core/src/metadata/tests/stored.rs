@@ -18,7 +18,10 @@ fn changes_keep_every_type_of_argument() {
     arguments.insert("l", Value::I64(i64::MIN));
     arguments.insert("d", Value::F64(f64::NAN));
     arguments.insert("x", Value::ByteArray(amqp::ByteString::new(*b"\xff\x00")));
-    arguments.insert("a", Value::Array(vec![Value::Void, Value::Bool(true), Value::U8(3)]));
+    arguments.insert(
+        "a",
+        Value::Array(vec![Value::Void, Value::Bool(true), Value::U8(3)]),
+    );
     round_trip(&MetadataChange::Bind {
         vhost: VhostName::new("/"),
         source: "x".into(),
@@ -36,7 +39,10 @@ fn fields_that_came_later_may_be_missing() {
     let MetadataChange::DeclareQueue(read) = serde_json::from_str(json).unwrap() else {
         panic!("another change");
     };
-    assert_eq!((read.groups, read.connection, read.server_named), (1, None, false));
+    assert_eq!(
+        (read.groups, read.connection, read.server_named),
+        (1, None, false)
+    );
     let metadata: Metadata = serde_json::from_str("{}").unwrap();
     assert_eq!(metadata.queue_count(), 0);
 }
@@ -45,7 +51,10 @@ fn fields_that_came_later_may_be_missing() {
 fn ids_are_never_given_twice_even_after_a_restore() {
     let mut metadata = Metadata::new(Defaults::default());
     let vhost = VhostName::new("/");
-    let put = MetadataChange::PutVhost { vhost: vhost.clone(), record: VhostRecord::default() };
+    let put = MetadataChange::PutVhost {
+        vhost: vhost.clone(),
+        record: VhostRecord::default(),
+    };
     metadata.apply(&put).unwrap();
     let declare = MetadataChange::DeclareQueue(QueueDeclaration {
         vhost: vhost.clone(),
@@ -70,7 +79,12 @@ fn ids_are_never_given_twice_even_after_a_restore() {
     });
     let mut ids = Vec::new();
     for _ in 0..5 {
-        let declared = metadata.apply(&declare).unwrap().declared_queue().cloned().unwrap();
+        let declared = metadata
+            .apply(&declare)
+            .unwrap()
+            .declared_queue()
+            .cloned()
+            .unwrap();
         assert_eq!(u64::from(declared.group), declared.id.0 % 3);
         ids.push(declared.id);
         metadata.apply(&delete).unwrap();

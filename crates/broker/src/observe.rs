@@ -1,0 +1,87 @@
+//! What a running node shows of itself: queues with their counts, connections, channels and
+//! consumers, for listings.
+//!
+//! Reads only, apart from the two doors that an operator has to what is live (purge, close).
+//! Figures are counted by their owners; a look takes one short lock at a time and copies what it
+//! needs. Must not know HTTP or JSON.
+
+mod client;
+mod queue;
+
+use std::sync::Arc;
+
+use broker_core::Refusal;
+use broker_core::metadata::{ConnectionId, QueueId, QueueRecord};
+use broker_core::queue::QueueCounts;
+
+pub use client::{ChannelView, ConnectionView};
+pub use queue::{ConsumerInfo, QueueView};
+
+use crate::broker::Broker;
+use crate::queue::After;
+use crate::signals::Signal;
+
+/// SASL mechanism of sessions that are opened within the process: they are not shown among the
+/// connections.
+pub const INTERNAL_MECHANISM: &str = "";
+
+impl Broker {
+    /// How many replica groups quorum queues are spread over.
+    pub fn group_count(&self) -> u32 {
+        self.node().options.groups
+    }
+
+    /// What a queue holds; nothing when it is gone.
+    pub fn queue_counts(&self, queue: QueueId) -> Option<QueueCounts> {
+        self.node().queue(queue).map(|queue| queue.counts())
+    }
+
+    /// A queue at this moment; `None` when it is gone.
+    pub fn queue_view(&self, record: &Arc<QueueRecord>) -> Option<QueueView> {
+        let queue = self.node().queue(record.id)?;
+        Some(QueueView::of(&queue, record.clone()))
+    }
+
+    /// The consumers of a queue, in the order in which they came.
+    pub fn consumers_of(&self, queue: QueueId) -> Vec<ConsumerInfo> {
+        self.node().queue(queue).map_or_else(Vec::new, |queue| ConsumerInfo::all_of(&queue))
+    }
+
+    /// The open connections, oldest first.
+    pub fn connections(&self) -> Vec<ConnectionView> {
+        let sessions = &self.node().sessions;
+        let mut connections: Vec<_> = sessions
+            .iter()
+            .filter(|session| session.options.mechanism != INTERNAL_MECHANISM)
+            .map(|session| ConnectionView::new(session.value().clone()))
+            .collect();
+        connections.sort_unstable_by_key(ConnectionView::id);
+        connections
+    }
+
+    /// A connection, if it is open.
+    pub fn connection(&self, id: ConnectionId) -> Option<ConnectionView> {
+        let session = self.node().sessions.get(&id)?.value().clone();
+        Some(ConnectionView::new(session))
+    }
+
+    /// Asks a connection to close; false when there is none.
+    pub fn close_connection(&self, id: ConnectionId, refusal: Refusal) -> bool {
+        let Some(session) = self.node().sessions.get(&id).map(|session| session.value().clone())
+        else {
+            return false;
+        };
+        session.signals.send(Signal::CloseConnection { refusal });
+        true
+    }
+
+    /// Removes the ready messages of a queue; answers how many, `None` when the queue is gone.
+    pub fn purge(&self, queue: QueueId) -> Option<u64> {
+        let node = self.node();
+        let queue = node.queue(queue)?;
+        let mut after = After::default();
+        let purged = queue.purge(node, &mut after);
+        node.carry_out(&queue, after);
+        Some(purged)
+    }
+}

@@ -1,0 +1,133 @@
+//! Connections and channels, for listings.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use amqp::Table;
+use broker_core::metadata::ConnectionId;
+use broker_core::{UserName, VhostName};
+
+use crate::holder::Holder;
+use crate::session::SessionShared;
+
+/// An open connection.
+#[derive(Clone)]
+pub struct ConnectionView(Arc<SessionShared>);
+
+impl ConnectionView {
+    pub(super) fn new(session: Arc<SessionShared>) -> Self {
+        Self(session)
+    }
+
+    /// Its number, unique while the node runs.
+    pub fn id(&self) -> ConnectionId {
+        self.0.id
+    }
+
+    /// `peer -> local`, as operators know it.
+    // rabbitmq: connection names
+    pub fn name(&self) -> String {
+        format!("{} -> {}", self.peer(), self.local())
+    }
+
+    /// The client's address.
+    pub fn peer(&self) -> SocketAddr {
+        unmapped(self.0.options.peer)
+    }
+
+    /// The address that it reached.
+    pub fn local(&self) -> SocketAddr {
+        unmapped(self.0.options.local)
+    }
+
+    /// The authenticated user.
+    pub fn user(&self) -> &UserName {
+        &self.0.options.user
+    }
+
+    /// The vhost.
+    pub fn vhost(&self) -> &VhostName {
+        &self.0.options.vhost
+    }
+
+    /// The client's own description.
+    pub fn client_properties(&self) -> &Table {
+        &self.0.options.client_properties
+    }
+
+    /// Negotiated number of channels.
+    pub fn channel_max(&self) -> u16 {
+        self.0.options.channel_max
+    }
+
+    /// Negotiated frame size in bytes.
+    pub fn frame_max(&self) -> u32 {
+        self.0.options.frame_max
+    }
+
+    /// Negotiated heartbeat in seconds.
+    pub fn heartbeat_s(&self) -> u16 {
+        self.0.options.heartbeat_s
+    }
+
+    /// SASL mechanism.
+    pub fn mechanism(&self) -> &str {
+        &self.0.options.mechanism
+    }
+
+    /// When it was opened, milliseconds since the epoch.
+    pub fn connected_at_ms(&self) -> u64 {
+        self.0.connected_at_ms
+    }
+
+    /// How many channels are open.
+    pub fn channel_count(&self) -> usize {
+        self.0.channels.lock().len()
+    }
+
+    /// The open channels, in the order in which they were opened.
+    pub fn channels(&self) -> Vec<ChannelView> {
+        self.0.channels.lock().iter().cloned().map(ChannelView).collect()
+    }
+}
+
+/// An open channel.
+#[derive(Clone)]
+pub struct ChannelView(Arc<Holder>);
+
+impl ChannelView {
+    pub(super) fn new(holder: Arc<Holder>) -> Self {
+        Self(holder)
+    }
+
+    /// Number on its connection.
+    pub fn number(&self) -> u16 {
+        self.0.number
+    }
+
+    /// The connection's name and the number in brackets.
+    // rabbitmq: channel names
+    pub fn name(&self) -> String {
+        format!("{} ({})", self.connection().name(), self.number())
+    }
+
+    /// Its connection.
+    pub fn connection(&self) -> ConnectionView {
+        ConnectionView(self.0.session.clone())
+    }
+
+    /// Deliveries that wait for an ack.
+    pub fn unacked(&self) -> u64 {
+        self.0.deliveries.lock().unacked.len() as u64
+    }
+
+    /// Publishes that wait for a confirm.
+    pub fn unconfirmed(&self) -> u64 {
+        self.0.unconfirmed()
+    }
+}
+
+/// An IPv4 client of an IPv6 listener is shown by its IPv4 address.
+fn unmapped(address: SocketAddr) -> SocketAddr {
+    SocketAddr::new(address.ip().to_canonical(), address.port())
+}

@@ -1,0 +1,185 @@
+//! The HTTP listeners: bound, bounded and served until told to stop.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use auth::Authenticator;
+use axum::ServiceExt;
+use axum::extract::Request;
+use axum::middleware;
+use axum::serve::Listener;
+use broker::Broker;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio_util::sync::CancellationToken;
+use tower::Layer;
+
+use crate::options::{ListenerInfo, ManagementOptions};
+use crate::paths;
+use crate::routes;
+use crate::state::Api;
+
+/// The HTTP side of a broker. Cheap to clone.
+#[derive(Clone)]
+pub struct Management {
+    api: Api,
+}
+
+impl Management {
+    /// Over a running broker; nothing is served yet.
+    pub fn new(broker: Broker, authenticator: Authenticator, options: ManagementOptions) -> Self {
+        Self { api: Api::new(broker, authenticator, options) }
+    }
+
+    /// Listens for the HTTP API. Must be called within a tokio runtime.
+    ///
+    /// # Errors
+    /// The address is taken, not allowed or not there.
+    pub fn bind_api(&self, address: SocketAddr) -> io::Result<HttpServer> {
+        self.bind(address, routes::api(self.api.clone()))
+    }
+
+    fn bind(&self, address: SocketAddr, router: axum::Router) -> io::Result<HttpServer> {
+        let listener = std::net::TcpListener::bind(address)?;
+        listener.set_nonblocking(true)?;
+        let listener = TcpListener::from_std(listener)?;
+        Ok(HttpServer { listener, router, connections_max: self.api.options().connections_max })
+    }
+
+    /// Tells which listeners are open, for overview and health checks; once, when all are.
+    pub fn announce(&self, listeners: Vec<ListenerInfo>) {
+        self.api.announce(listeners);
+    }
+}
+
+/// A bound HTTP listener.
+pub struct HttpServer {
+    listener: TcpListener,
+    router: axum::Router,
+    connections_max: usize,
+}
+
+impl HttpServer {
+    /// Where it listens.
+    ///
+    /// # Errors
+    /// The system does not say.
+    pub fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.listener.local_addr()
+    }
+
+    /// Serves until it is told to stop; requests under way are answered first.
+    ///
+    /// # Errors
+    /// The listener broke.
+    pub async fn serve(self, shutdown: CancellationToken) -> io::Result<()> {
+        let listener = BoundedListener {
+            listener: self.listener,
+            permits: Arc::new(Semaphore::new(self.connections_max)),
+        };
+        let service = middleware::map_request(paths::normalise).layer(self.router);
+        let make_service =
+            ServiceExt::<Request>::into_make_service_with_connect_info::<Peer>(service);
+        axum::serve(listener, make_service)
+            .with_graceful_shutdown(async move { shutdown.cancelled().await })
+            .await
+    }
+}
+
+/// The client's address.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Peer(pub(crate) SocketAddr);
+
+impl axum::extract::connect_info::Connected<axum::serve::IncomingStream<'_, BoundedListener>>
+    for Peer
+{
+    fn connect_info(stream: axum::serve::IncomingStream<'_, BoundedListener>) -> Self {
+        Peer(*stream.remote_addr())
+    }
+}
+
+/// Accepts no more than so many connections at a time; others wait in the system's backlog.
+pub(crate) struct BoundedListener {
+    listener: TcpListener,
+    permits: Arc<Semaphore>,
+}
+
+impl Listener for BoundedListener {
+    type Io = Counted;
+    type Addr = SocketAddr;
+
+    async fn accept(&mut self) -> (Self::Io, Self::Addr) {
+        let permit = self.permits.clone().acquire_owned().await;
+        let permit = permit.expect("the semaphore is never closed");
+        let (stream, peer) = Listener::accept(&mut self.listener).await;
+        // Answers are small and written whole.
+        if let Err(error) = stream.set_nodelay(true) {
+            tracing::debug!(%error, "an HTTP connection is served without TCP_NODELAY");
+        }
+        (Counted { stream, _permit: permit }, peer)
+    }
+
+    fn local_addr(&self) -> io::Result<Self::Addr> {
+        self.listener.local_addr()
+    }
+}
+
+/// A connection that gives its place back when it ends.
+pub(crate) struct Counted {
+    stream: TcpStream,
+    _permit: OwnedSemaphorePermit,
+}
+
+mod counted_io {
+    use std::io;
+    use std::pin::Pin;
+    use std::task::{Context, Poll};
+
+    use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+    use super::Counted;
+
+    impl AsyncRead for Counted {
+        fn poll_read(
+            mut self: Pin<&mut Self>,
+            context: &mut Context<'_>,
+            buffer: &mut ReadBuf<'_>,
+        ) -> Poll<io::Result<()>> {
+            Pin::new(&mut self.stream).poll_read(context, buffer)
+        }
+    }
+
+    impl AsyncWrite for Counted {
+        fn poll_write(
+            mut self: Pin<&mut Self>,
+            context: &mut Context<'_>,
+            bytes: &[u8],
+        ) -> Poll<io::Result<usize>> {
+            Pin::new(&mut self.stream).poll_write(context, bytes)
+        }
+
+        fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Pin::new(&mut self.stream).poll_flush(context)
+        }
+
+        fn poll_shutdown(
+            mut self: Pin<&mut Self>,
+            context: &mut Context<'_>,
+        ) -> Poll<io::Result<()>> {
+            Pin::new(&mut self.stream).poll_shutdown(context)
+        }
+
+        fn poll_write_vectored(
+            mut self: Pin<&mut Self>,
+            context: &mut Context<'_>,
+            slices: &[io::IoSlice<'_>],
+        ) -> Poll<io::Result<usize>> {
+            Pin::new(&mut self.stream).poll_write_vectored(context, slices)
+        }
+
+        fn is_write_vectored(&self) -> bool {
+            self.stream.is_write_vectored()
+        }
+    }
+}
