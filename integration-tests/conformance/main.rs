@@ -7,5 +7,6 @@ mod channel;
 mod confirm;
 mod connection;
 mod exchange;
+mod own;
 mod queue;
 mod tx;

@@ -22,11 +22,13 @@ const READY_WITHIN: Duration = Duration::from_secs(60);
 const ENDS_WITHIN: Duration = Duration::from_secs(60);
 /// Lines of standard error kept for failure messages.
 const STDERR_LINES_MAX: usize = 200;
-/// Everything listens on a free port of the loopback address.
-const FREE_PORTS: &[&str] = &[
+/// What every broker under test is told: free ports of the loopback address, and to say only what
+/// a failure message can use.
+const USUAL_SETTINGS: &[&str] = &[
     "listeners.amqp=127.0.0.1:0",
     "listeners.management=127.0.0.1:0",
     "listeners.metrics=127.0.0.1:0",
+    "log.level=warn",
 ];
 
 /// A running broker; dropping it kills the process and removes the data directory.
@@ -124,7 +126,7 @@ impl BrokerProcess {
     fn command(&self) -> Command {
         let mut command = Command::new(binary());
         command.arg("--data-dir").arg(self.data_dir.path());
-        let settings = FREE_PORTS
+        let settings = USUAL_SETTINGS
             .iter()
             .copied()
             .chain(self.settings.iter().map(String::as_str));

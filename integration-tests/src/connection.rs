@@ -26,6 +26,10 @@ pub const PROTOCOL_HEADER: [u8; 8] = *b"AMQP\x00\x00\x09\x01";
 const READ_BYTES: usize = 64 * 1024;
 
 /// What the broker sent, in whole methods.
+#[allow(
+    clippy::large_enum_variant,
+    reason = "one at a time, and nearly always the large one"
+)]
 #[derive(Clone, Debug, PartialEq)]
 pub enum Incoming {
     /// A method, with its content if it has one.

@@ -3,7 +3,8 @@
 
 use amqp::Table;
 use broker_core::metadata::{
-    Defaults, Destination, Metadata, MetadataChange, NodeId, QueueDeclaration, VhostRecord,
+    Defaults, Destination, Metadata, MetadataChange, NodeId, QueueDeclaration, QueueDeletion,
+    VhostRecord,
 };
 use broker_core::router::{NoMessage, RouteRequest, Routed};
 use broker_core::{ExchangeName, QueueName, VhostName};
@@ -11,6 +12,7 @@ use criterion::{Criterion, criterion_group, criterion_main};
 use std::hint::black_box;
 
 const BINDINGS: usize = 10_000;
+const QUEUES: usize = 100_000;
 
 fn vhost() -> VhostName {
     VhostName::new("/")
@@ -60,6 +62,18 @@ fn binding(source: &str, queue: &str, key: &str) -> MetadataChange {
         arguments: Table::new(),
         connection: None,
     }
+}
+
+fn deletion(queue: &str) -> MetadataChange {
+    MetadataChange::DeleteQueue(QueueDeletion {
+        vhost: vhost(),
+        queue: QueueName::new(queue),
+        connection: None,
+        if_unused: false,
+        if_empty: false,
+        consumers: 0,
+        ready: 0,
+    })
 }
 
 /// A third of the keys literal, a third with `*`, a third ending in `#`.
@@ -150,11 +164,35 @@ fn route(c: &mut Criterion) {
     });
 }
 
+/// One more queue in a topology of 100,000: declared, bound and deleted.
+fn declare(c: &mut Criterion) {
+    let mut metadata = Metadata::new(Defaults::default());
+    let put = MetadataChange::PutVhost {
+        vhost: vhost(),
+        record: VhostRecord::default(),
+    };
+    apply(&mut metadata, put);
+    declare_exchange(&mut metadata, "f", "fanout");
+    for number in 0..QUEUES {
+        let queue = format!("q{number}");
+        declare_queue(&mut metadata, &queue);
+        apply(&mut metadata, binding("f", &queue, ""));
+    }
+    let bind = binding("f", "one-more", "");
+    c.bench_function("declare_bind_delete/one_of_100000", |bencher| {
+        bencher.iter(|| {
+            declare_queue(&mut metadata, "one-more");
+            apply(&mut metadata, bind.clone());
+            apply(&mut metadata, deletion("one-more"));
+        });
+    });
+}
+
 criterion_group! {
     name = benches;
     config = Criterion::default()
         .warm_up_time(std::time::Duration::from_millis(500))
         .measurement_time(std::time::Duration::from_secs(2));
-    targets = route
+    targets = route, declare
 }
 criterion_main!(benches);

@@ -1,6 +1,10 @@
-//! What a dead-lettered message looks like and where it may go. (work continues below)
+//! Dead letters: of what messages die, and the history that they carry.
+
+mod history;
 
 use serde::{Deserialize, Serialize};
+
+pub use history::{Death, bury, is_cycle};
 
 /// Of what a message died.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]

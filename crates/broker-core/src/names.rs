@@ -104,3 +104,15 @@ name!(
     /// A user of the broker.
     UserName
 );
+
+#[cfg(test)]
+mod tests {
+    use super::{ExchangeName, QueueName};
+
+    #[test]
+    fn line_ends_are_no_part_of_a_name() {
+        assert_eq!(QueueName::cleaned("cr\r\nlf").as_str(), "crlf");
+        assert_eq!(ExchangeName::cleaned("\n").as_str(), "");
+        assert_eq!(ExchangeName::cleaned("plain").as_str(), "plain");
+    }
+}

@@ -116,7 +116,8 @@ impl ApplyTo {
 /// it is parsed.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct PolicyForm {
-    /// Its name.
+    /// Its name; the HTTP API has it in the path.
+    #[serde(default)]
     pub name: Box<str>,
     /// A regular expression, searched anywhere in the name.
     #[serde(default, skip_serializing_if = "Option::is_none")]

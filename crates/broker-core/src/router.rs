@@ -161,8 +161,11 @@ impl Vhost {
         out: &mut Routed,
     ) {
         if exchange.is_default() {
-            let queues = request.keys().filter_map(|key| self.queue_of_key(key));
-            targets.extend(queues.map(Target::Queue));
+            for key in request.keys() {
+                if let Some(queue) = self.queue_of_key(key) {
+                    targets.push(Target::Queue(queue));
+                }
+            }
             return;
         }
         let table = exchange.table();

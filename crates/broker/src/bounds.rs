@@ -17,9 +17,5 @@ pub(crate) const DISPATCH_SLICE_BYTES: usize = 256 << 10;
 /// Routes a channel remembers; the table is emptied when it is full.
 pub(crate) const ROUTES_CACHED_MAX: usize = 1_024;
 
-/// Hops of one message through dead-letter exchanges within one turn; the cycle rule ends loops
-/// before, this ends chains of distinct queues.
-pub(crate) const DEAD_LETTER_HOPS_MAX: usize = 64;
-
 /// Bytes of publishes that one transaction may hold.
 pub(crate) const TRANSACTION_BYTES_MAX: usize = 256 << 20;

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use amqp::{Properties, PropertiesBuilder, Value};
 use broker_core::queue::{ConsumerId, Delivery, Effect, Pause};
 use broker_core::settings::QueueKind;
 use bytes::Bytes;
@@ -99,21 +100,32 @@ fn prepare<'a>(
             "a stored message cannot be read; it stays unacknowledged");
         return None;
     };
-    let properties = counters(queue.kind, delivery, &blob);
+    let properties = shown_properties(queue.kind, delivery, &blob);
     Some(Ready { delivery, blob, owner, properties })
 }
 
-/// The property block with the counters that quorum queues add to redeliveries.
+/// The property block as the consumer sees it, where it differs from the stored one: without
+/// blind copies, and with the counters that quorum queues add to redeliveries.
 // rabbitmq: x-delivery-count and x-acquired-count are present on redeliveries only.
-pub(crate) fn counters(kind: QueueKind, delivery: &Delivery<Content>, blob: &Blob<'_>) -> Option<Vec<u8>> {
-    if kind != QueueKind::Quorum || delivery.acquired_count == 0 {
+pub(crate) fn shown_properties(
+    kind: QueueKind,
+    delivery: &Delivery<Content>,
+    blob: &Blob<'_>,
+) -> Option<Vec<u8>> {
+    let counts = kind == QueueKind::Quorum && delivery.acquired_count > 0;
+    if !counts && !blob.has_bcc {
         return None;
     }
-    let properties = amqp::Properties::trusted(blob.properties);
-    let edited = amqp::PropertiesBuilder::from(properties).edit_headers(|headers| {
-        headers.insert("x-acquired-count", amqp::Value::I64(delivery.acquired_count.into()));
-        if delivery.delivery_count > 0 {
-            headers.insert("x-delivery-count", amqp::Value::I64(delivery.delivery_count.into()));
+    let properties = Properties::trusted(blob.properties);
+    let edited = PropertiesBuilder::from(properties).edit_headers(|headers| {
+        if blob.has_bcc {
+            headers.remove("BCC");
+        }
+        if counts {
+            headers.insert("x-acquired-count", Value::I64(delivery.acquired_count.into()));
+        }
+        if counts && delivery.delivery_count > 0 {
+            headers.insert("x-delivery-count", Value::I64(delivery.delivery_count.into()));
         }
     });
     Some(edited.ok()?.build())

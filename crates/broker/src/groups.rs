@@ -92,11 +92,6 @@ impl Groups {
         debug_assert!(opened.is_ok(), "groups are opened once");
     }
 
-    /// How many there are, the local lane included; 0 before [`Groups::open`].
-    pub(crate) fn len(&self) -> u32 {
-        self.groups.get().map_or(0, |groups| groups.len() as u32)
-    }
-
     fn group(&self, group: u32) -> Option<&Group> {
         self.groups.get()?.get(group as usize)
     }
@@ -158,11 +153,6 @@ impl Groups {
         for group in self.groups.get().into_iter().flatten() {
             group.flush();
         }
-    }
-
-    /// Whether the journal keeps up with every group.
-    pub(crate) fn have_room(&self) -> bool {
-        self.groups.get().into_iter().flatten().all(|group| group.staging.has_room())
     }
 }
 

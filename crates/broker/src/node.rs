@@ -167,9 +167,7 @@ impl Node {
     /// What a queue wanted done once its lock was free. Answers the deletion that was started, for
     /// those who want to wait for it.
     pub(crate) fn carry_out(&self, queue: &Arc<Queue>, after: After) -> Option<Deletion> {
-        for job in after.dead_letters {
-            dead_letterer::dead_letter(self, queue, job);
-        }
+        dead_letterer::dead_letter(self, queue, after.dead_letters);
         for (holder, timed_out) in after.timed_out {
             self.on_timeout(queue, &holder, &timed_out);
         }

@@ -22,7 +22,7 @@ use storage::{Location, Run, StoreId};
 
 use crate::bounds::{DISPATCH_SLICE, DISPATCH_SLICE_BYTES};
 use crate::clock;
-use crate::content::{Batch, Content};
+use crate::content::{Batch, Content, LoadedBlob};
 use crate::deliver;
 use crate::holder::Holder;
 use crate::ledger::Ledger;
@@ -69,7 +69,8 @@ pub(crate) struct QueueState {
 pub(crate) struct DeadLetterJob {
     pub(crate) queue: QueueId,
     pub(crate) entry: EntryId,
-    pub(crate) content: Content,
+    /// The message; `None` if what is stored is damaged.
+    pub(crate) loaded: Option<LoadedBlob>,
     pub(crate) reason: DeathReason,
     pub(crate) delivery_count: u32,
     pub(crate) acquired_count: u32,
@@ -469,13 +470,15 @@ impl Queue {
                 self.ended(node, &mut state.ledger, id, &content);
             }
             Effect::DeadLetter { id, content, reason, delivery_count, acquired_count, kept } => {
+                // Read before its place is given back.
+                let loaded = node.load(self.store(), &content);
                 if !kept {
                     self.ended(node, &mut state.ledger, id, &content);
                 }
                 after.dead_letters.push(DeadLetterJob {
                     queue: self.id,
                     entry: id,
-                    content,
+                    loaded,
                     reason,
                     delivery_count,
                     acquired_count,

@@ -30,6 +30,8 @@ const HAS_PRIORITY: u8 = 2;
 
 /// The message went through a dead-letter exchange: its death history was written by a broker.
 const BLOB_DEAD_LETTERED: u8 = 1;
+/// The headers hold blind copies: routing keys that no consumer may see.
+const BLOB_HAS_BCC: u8 = 2;
 
 /// What a queue must know of a message without reading it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -52,6 +54,8 @@ pub(crate) struct NewMessage<'a> {
     pub(crate) properties: &'a [u8],
     pub(crate) body: &'a [u8],
     pub(crate) dead_lettered: bool,
+    /// Whether there is a BCC header.
+    pub(crate) has_bcc: bool,
 }
 
 impl NewMessage<'_> {
@@ -69,7 +73,14 @@ impl NewMessage<'_> {
 
 /// Appends the blob: the one copy of the message's bytes.
 pub(crate) fn put_blob(out: &mut Vec<u8>, message: &NewMessage<'_>) {
-    out.push(if message.dead_lettered { BLOB_DEAD_LETTERED } else { 0 });
+    let mut flags = 0;
+    if message.dead_lettered {
+        flags |= BLOB_DEAD_LETTERED;
+    }
+    if message.has_bcc {
+        flags |= BLOB_HAS_BCC;
+    }
+    out.push(flags);
     put_short(out, message.exchange);
     put_short(out, message.routing_key);
     out.extend_from_slice(&(message.properties.len() as u32).to_le_bytes());
@@ -263,6 +274,7 @@ impl<'a> Iterator for Commands<'a> {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Blob<'a> {
     pub(crate) dead_lettered: bool,
+    pub(crate) has_bcc: bool,
     pub(crate) exchange: &'a str,
     pub(crate) routing_key: &'a str,
     pub(crate) properties: &'a [u8],
@@ -278,7 +290,8 @@ impl<'a> Blob<'a> {
         let (len, rest) = rest.split_first_chunk::<4>()?;
         let (properties, body) = rest.split_at_checked(u32::from_le_bytes(*len) as usize)?;
         let dead_lettered = flags & BLOB_DEAD_LETTERED != 0;
-        Some(Self { dead_lettered, exchange, routing_key, properties, body })
+        let has_bcc = flags & BLOB_HAS_BCC != 0;
+        Some(Self { dead_lettered, has_bcc, exchange, routing_key, properties, body })
     }
 
     /// The message as it leaves; `owner` is what the blob lies in.
@@ -309,6 +322,7 @@ mod tests {
         properties: &[0x10, 0, 2],
         body: b"hello",
         dead_lettered: true,
+        has_bcc: false,
     };
 
     fn meta() -> EntryMeta {

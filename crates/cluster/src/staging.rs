@@ -169,7 +169,10 @@ impl Drop for Unfinished<'_> {
 
 impl<C> State<C> {
     fn command(&mut self, logged: bool, context: Option<C>, build: impl FnOnce(&mut Vec<u8>)) {
-        let mut unfinished = Unfinished { len: self.buffer.len(), buffer: &mut self.buffer };
+        let mut unfinished = Unfinished {
+            len: self.buffer.len(),
+            buffer: &mut self.buffer,
+        };
         build(unfinished.buffer);
         unfinished.len = unfinished.buffer.len();
         drop(unfinished);

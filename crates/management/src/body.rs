@@ -3,6 +3,7 @@
 use axum::body::Bytes;
 use axum::extract::{FromRequest, Request};
 use broker_core::term::Term;
+use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use crate::error::{ApiError, Result};
@@ -84,7 +85,8 @@ impl Body {
 
     /// Arguments of a declaration.
     pub(crate) fn arguments(&self) -> Result<amqp::Table> {
-        Ok(self.get("arguments").map(to_term).transpose()?.map(|term| term.to_table()).unwrap_or_default())
+        let term = self.get("arguments").map(to_term).transpose()?;
+        Ok(term.map(|term| term.to_table()).unwrap_or_default())
     }
 }
 
@@ -94,18 +96,7 @@ fn not_text(value: &Value) -> ApiError {
 
 /// A JSON value as the rules take it.
 pub(crate) fn to_term(value: &Value) -> Result<Term> {
-    Term::deserialize_value(value)
-}
-
-trait DeserializeTerm: Sized {
-    fn deserialize_value(value: &Value) -> Result<Self>;
-}
-
-impl DeserializeTerm for Term {
-    fn deserialize_value(value: &Value) -> Result<Self> {
-        use serde::Deserialize;
-        Term::deserialize(value).map_err(|error| ApiError::bad_request(error.to_string()))
-    }
+    Term::deserialize(value).map_err(|error| ApiError::bad_request(error.to_string()))
 }
 
 #[cfg(test)]

@@ -62,6 +62,7 @@ enum Woken {
     Bytes,
     Alarm,
     Heartbeat,
+    Orders,
 }
 
 impl Driver {
@@ -129,7 +130,7 @@ impl Driver {
             match self.wait(wake_ns).await? {
                 Woken::Bytes => self.dispatch()?,
                 Woken::Heartbeat => self.connection.beat()?,
-                Woken::Alarm => {}
+                Woken::Alarm | Woken::Orders => {}
             }
         }
     }
@@ -182,13 +183,19 @@ impl Driver {
             alarm,
             heartbeat,
             orders,
+            orders_in_force,
             ..
         } = self;
         let alarm = alarm.as_mut().filter(|_| wake_ns.is_some());
         tokio::select! {
             biased;
             woken = poll_fn(wake_up(connection, may_read, alarm, heartbeat.as_mut())) => woken,
-            _ = orders.changed() => Ok(Woken::Alarm),
+            changed = orders.changed() => {
+                *orders_in_force = *orders.borrow_and_update();
+                // Without anybody to give orders there is nobody to work for.
+                orders_in_force.abandon |= changed.is_err();
+                Ok(Woken::Orders)
+            }
         }
     }
 

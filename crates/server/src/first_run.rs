@@ -36,7 +36,7 @@ pub(crate) async fn settle_defaults(
     broker: &Broker,
     quorum: QuorumDefaults,
 ) -> Result<(), Refusal> {
-    let stored = broker.metadata().defaults().clone();
+    let stored = *broker.metadata().defaults();
     if stored.quorum == quorum {
         return Ok(());
     }

@@ -10,6 +10,7 @@ mod logging;
 mod node;
 mod options;
 mod reload;
+mod serving;
 mod signals;
 mod wiring;
 

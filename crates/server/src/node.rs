@@ -1,19 +1,17 @@
 //! One run of a broker: opened, listening, ready, until it is told to stop; then drained.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 
 use amqp_server::AmqpServer;
 use auth::{Authenticator, FirstUser};
 use broker::Broker;
 use settings::{Loaded, Settings, Sources};
-use tokio::task::JoinHandle;
-use tokio_util::sync::CancellationToken;
 
 use crate::directory::MetadataDirectory;
 use crate::failure::Failure;
 use crate::logging::LogLevel;
 use crate::reload::Reload;
+use crate::serving::{Addresses, Serving};
 use crate::signals::{Drained, Signals, Wish, drain};
 use crate::{first_run, listen, wiring};
 
@@ -35,21 +33,19 @@ pub(crate) async fn run(
         // Recovery may take long, and may be broken off: it changes nothing that is confirmed.
         () = signals.stop() => return Ok(()),
     };
-    let running = match listen(&settings, &broker, first_user).await {
-        Ok(running) => running,
+    let mut serving = Serving::default();
+    match begin(&settings, &broker, first_user, &mut serving).await {
+        Ok(addresses) => eprintln!("{addresses}"),
         Err(failure) => {
-            close(&broker).await?;
+            stop(serving, &broker).await?;
             return Err(failure);
         }
-    };
-    eprintln!("{}", ready_line(running.amqp_address));
-
+    }
     let reload = Reload::new(sources, settings.clone(), level);
-    let (running, cause) = until_stop(running, &broker, reload, &mut signals).await;
+    let cause = until_stop(&mut serving, &broker, reload, &mut signals).await;
     tracing::info!("stopping");
-    let work = stop(running, &broker);
     let patience = settings.shutdown.drain_timeout.as_duration();
-    let ended = match drain(work, signals.stop(), patience).await {
+    let ended = match drain(stop(serving, &broker), signals.stop(), patience).await {
         Drained::Wholly(ended) => ended,
         Drained::OutOfTime => Err(Failure::OutOfTime),
         Drained::Impatient => Err(Failure::Impatient),
@@ -59,26 +55,20 @@ pub(crate) async fn run(
     cause.map_or(ended, Err)
 }
 
-/// What serves.
-struct Running {
-    amqp_address: Option<SocketAddr>,
-    amqp: Option<JoinHandle<std::io::Result<()>>>,
-    shutdown: CancellationToken,
-}
-
 async fn open(settings: &Settings) -> Result<Broker, Failure> {
     let options = wiring::broker_options(settings);
     let data_dir = options.data_dir.clone();
-    Broker::open(options)
-        .await
-        .map_err(|why| Failure::Open { data_dir, why })
+    let opened = Broker::open(options).await;
+    opened.map_err(|why| Failure::Open { data_dir, why })
 }
 
-async fn listen(
+/// Prepares the broker for its first client and opens the listeners.
+async fn begin(
     settings: &Settings,
     broker: &Broker,
     first_user: &FirstUser,
-) -> Result<Running, Failure> {
+    serving: &mut Serving,
+) -> Result<Addresses, Failure> {
     let quorum = wiring::quorum_defaults(settings);
     first_run::settle_defaults(broker, quorum)
         .await
@@ -86,10 +76,13 @@ async fn listen(
     first_run::populate(broker, first_user)
         .await
         .map_err(Failure::Prepare)?;
+
     let directory = Arc::new(MetadataDirectory(broker.clone()));
     let authenticator = Authenticator::new(wiring::auth_policy(settings), directory);
+    let mut addresses = Addresses::default();
+
     let options = wiring::amqp_options(settings);
-    let server = listen::bind(AMQP, settings.listeners.amqp, |address| {
+    let bound = listen::bind(AMQP, settings.listeners.amqp, |address| {
         AmqpServer::bind(
             address,
             broker.clone(),
@@ -97,68 +90,35 @@ async fn listen(
             options.clone(),
         )
     })?;
-    let amqp_address = server.as_ref().and_then(|server| server.local_addr().ok());
-    let shutdown = CancellationToken::new();
-    let amqp = server.map(|server| tokio::spawn(server.serve(shutdown.clone())));
-    Ok(Running {
-        amqp_address,
-        amqp,
-        shutdown,
-    })
-}
-
-/// The line that scripts wait for.
-fn ready_line(amqp: Option<SocketAddr>) -> String {
-    let amqp = amqp.map_or("off".to_owned(), |address| address.to_string());
-    format!("ready amqp={amqp} management=off metrics=off")
+    if let Some(server) = bound {
+        addresses.amqp = server.local_addr().ok();
+        serving.add(AMQP, |shutdown| server.serve(shutdown));
+    }
+    Ok(addresses)
 }
 
 /// Serves until something ends it; says what, unless it was the operator.
 async fn until_stop(
-    mut running: Running,
+    serving: &mut Serving,
     broker: &Broker,
     mut reload: Reload<'_>,
     signals: &mut Signals,
-) -> (Running, Option<Failure>) {
+) -> Option<Failure> {
     loop {
         tokio::select! {
             wish = signals.next() => match wish {
                 Wish::Reload => reload.again(),
-                Wish::Stop => return (running, None),
+                Wish::Stop => return None,
             },
-            why = broker.failed() => return (running, Some(Failure::Storage(why))),
-            why = end_of(&mut running.amqp) => {
-                running.amqp = None;
-                return (running, Some(Failure::Served { key: AMQP, why }));
-            }
+            why = broker.failed() => return Some(Failure::Storage(why)),
+            ended = serving.ended() => return Some(ended),
         }
     }
 }
 
-/// Waits for a listener that ends by itself; for ever if there is none.
-async fn end_of(serving: &mut Option<JoinHandle<std::io::Result<()>>>) -> String {
-    let Some(serving) = serving else {
-        return std::future::pending().await;
-    };
-    match serving.await {
-        Ok(Ok(())) => "it returned".to_owned(),
-        Ok(Err(error)) => error.to_string(),
-        Err(error) => error.to_string(),
-    }
-}
-
-/// Ends in order: listeners first, then connections (each is told 320), then the storage.
-async fn stop(running: Running, broker: &Broker) -> Result<(), Failure> {
-    running.shutdown.cancel();
-    if let Some(amqp) = running.amqp
-        && let Ok(Err(error)) | Err(error) = amqp.await.map_err(std::io::Error::other)
-    {
-        tracing::warn!(%error, "the AMQP listener did not end well");
-    }
-    close(broker).await
-}
-
-async fn close(broker: &Broker) -> Result<(), Failure> {
+/// Ends in order: listeners and their connections (each is told 320), then the storage.
+async fn stop(serving: Serving, broker: &Broker) -> Result<(), Failure> {
+    serving.stop().await;
     broker.shutdown().await.map_err(Failure::Close)
 }
 
@@ -169,8 +129,7 @@ fn tell_settings(loaded: &Loaded) {
     for file in &loaded.files {
         tracing::info!(file = %file.display(), "configuration read");
     }
-    for changed in &loaded.changed {
-        let settings::Changed { key, value, origin } = changed;
+    for settings::Changed { key, value, origin } in &loaded.changed {
         tracing::info!(key, value, %origin, "setting differs from its default");
         if wiring::asks_in_vain(&loaded.settings, key) {
             tracing::warn!(key, "this version does not act on the setting yet");

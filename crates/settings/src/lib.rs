@@ -1,6 +1,6 @@
 //! What the operator wrote: YAML files, environment variables and options into typed values.
 //!
-//! One call, [`load`], lays the sources over the built-in defaults and answers with [`Settings`]
+//! One call, [`load()`], lays the sources over the built-in defaults and answers with [`Settings`]
 //! or with every fault it found, each with its place, the key's path and what to do next. This
 //! crate knows no running broker: `server` turns settings into the options of each crate.
 //! Policy files will be read here, too; only this crate reads YAML.

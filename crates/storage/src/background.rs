@@ -15,7 +15,7 @@ use std::time::Duration;
 use crate::bell::Bell;
 use crate::checkpoint::Checkpoints;
 use crate::disk::Disk;
-use crate::error::{During, Result};
+use crate::error::{During, Result, guarded};
 use crate::journal::Door;
 use crate::journal::pool::{Pool, SealedFile};
 use crate::owner::{LiveItem, Owner};
@@ -61,7 +61,7 @@ impl Background {
             .spawn(move || {
                 // A wish only: with no right to be nice the thread works all the same.
                 let _ = rustix::process::nice(NICENESS);
-                if let Err(error) = self.run() {
+                if let Err(error) = guarded(|| self.run()) {
                     self.door.poison(&error);
                     // Whoever waits for a file to be released waits in vain.
                     self.pool.stop();
@@ -70,9 +70,11 @@ impl Background {
     }
 
     fn run(&self) -> Result<()> {
-        // What a killed process wrote to segments may be in the page cache only, and the owner
-        // counts on it already.
-        self.disk.sync_tree(&self.dir).during("sync", &self.dir)?;
+        if !self.segments.stores().is_empty() {
+            // What a killed process wrote to segments may be in the page cache only, and the owner
+            // counts on it already.
+            self.disk.sync_tree(&self.dir).during("sync", &self.dir)?;
+        }
         while !self.stopping() {
             self.segments.remove_dead()?;
             match self.pool.oldest_sealed() {

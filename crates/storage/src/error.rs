@@ -2,7 +2,9 @@
 //!
 //! Variants are data; words for operators are made from them here and nowhere deeper.
 
+use std::any::Any;
 use std::io;
+use std::panic::{self, AssertUnwindSafe};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -80,6 +82,9 @@ pub enum StorageError {
     /// The storage has failed before and takes no more work.
     #[error(transparent)]
     Poisoned(#[from] Poisoned),
+    /// Our own or the owner's fault: one of the storage threads panicked.
+    #[error("a storage thread panicked: {0}")]
+    Panicked(String),
     /// The storage is shut down, or was started already.
     #[error("storage is {0}")]
     WrongState(&'static str),
@@ -128,4 +133,20 @@ impl<T> During<T> for io::Result<T> {
             source,
         })
     }
+}
+
+/// Runs the body of a thread; a panic in it becomes an error. What it worked on must not be used again.
+pub(crate) fn guarded(body: impl FnOnce() -> Result<()>) -> Result<()> {
+    match panic::catch_unwind(AssertUnwindSafe(body)) {
+        Ok(result) => result,
+        Err(payload) => Err(StorageError::Panicked(panic_text(&*payload))),
+    }
+}
+
+fn panic_text(payload: &(dyn Any + Send)) -> String {
+    let text = payload
+        .downcast_ref::<&str>()
+        .map(|text| (*text).to_owned());
+    text.or_else(|| payload.downcast_ref::<String>().cloned())
+        .unwrap_or_default()
 }

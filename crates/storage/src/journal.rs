@@ -22,7 +22,7 @@ use self::pool::Pool;
 use self::waiting::{Pending, PendingRecord, Waiting};
 use self::writer::Writer;
 pub(crate) use self::writer::write_end;
-use crate::error::{AppendError, Poisoned, StorageError};
+use crate::error::{AppendError, Poisoned, StorageError, guarded};
 use crate::options::Options;
 use crate::owner::FlushSink;
 use crate::place::StreamId;
@@ -260,7 +260,7 @@ pub(crate) fn start<T: Send + 'static>(
     let thread = std::thread::Builder::new()
         .name("journal".to_owned())
         .spawn(move || {
-            if let Err(error) = writer.run() {
+            if let Err(error) = guarded(|| writer.run()) {
                 thread_door.poison(&error);
             }
         })?;

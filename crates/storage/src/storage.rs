@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
@@ -24,6 +25,9 @@ use crate::place::StoreId;
 use crate::recovery::{Recovery, Replayed};
 use crate::segment::SegmentStore;
 
+/// How long a stop waits for full journal files to be flushed so that the last records can be written.
+const DRAIN_TIME_MAX: Duration = Duration::from_secs(30);
+const DRAIN_POLL: Duration = Duration::from_millis(1);
 const LOCK: &str = "lock";
 const JOURNAL: &str = "journal";
 const SEGMENTS: &str = "segments";
@@ -81,6 +85,10 @@ impl Storage {
     pub fn open_on(disk: Arc<dyn Disk>, dir: &Path, options: Options) -> Result<(Self, Recovery)> {
         let options = options.checked()?;
         disk.create_dir(dir).during("create", dir)?;
+        // A relative name of one part lies in the working directory.
+        let parent = dir.parent().filter(|parent| !parent.as_os_str().is_empty());
+        let parent = parent.unwrap_or(Path::new("."));
+        disk.sync_dir(parent).during("sync", parent)?;
         let lock = lock(&*disk, dir)?;
         let (journal_dir, segments_dir) = (dir.join(JOURNAL), dir.join(SEGMENTS));
         disk.create_dir(&journal_dir)
@@ -227,10 +235,7 @@ impl Storage {
             return Ok(());
         };
         running.door.close();
-        if running.background.is_none() {
-            // Nobody will ever release a file.
-            running.pool.stop();
-        }
+        wait_for_journal(&running);
         join(running.journal.take());
         self.stop.store(true, Ordering::Release);
         self.bell.ring();
@@ -249,6 +254,21 @@ impl Drop for Storage {
             tracing::error!(%error, "storage ended with an error");
         }
     }
+}
+
+/// Waits until the journal thread has written all. If it waits for a file that nobody releases, it is told
+/// to give up, after a while.
+fn wait_for_journal(running: &Running) {
+    let patience = running
+        .background
+        .as_ref()
+        .map_or(Duration::ZERO, |_| DRAIN_TIME_MAX);
+    let deadline = Instant::now() + patience;
+    let finished = || running.journal.as_ref().is_none_or(JoinHandle::is_finished);
+    while !finished() && Instant::now() < deadline {
+        std::thread::sleep(DRAIN_POLL);
+    }
+    running.pool.stop();
 }
 
 fn lock(disk: &dyn Disk, dir: &Path) -> Result<Box<dyn DiskLock>> {

@@ -1,4 +1,5 @@
 //! Checkpoints by themselves: all or none of a set, the last one wins, the file stays small.
+#![allow(clippy::unwrap_used)]
 
 mod support;
 

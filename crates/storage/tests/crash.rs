@@ -3,6 +3,7 @@
 //!
 //! The disk of these tests records every step; a crash is a cut in that record, with what was not synced
 //! kept (a killed process), lost or torn (a power cut). Each run goes through several lives.
+#![allow(clippy::unwrap_used)]
 
 mod support;
 

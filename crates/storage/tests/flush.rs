@@ -1,5 +1,6 @@
 //! From the journal to the segments: what lives is moved, the file is recycled, and nothing stuck holds
 //! more than itself.
+#![allow(clippy::unwrap_used)]
 
 mod support;
 

@@ -1,4 +1,5 @@
 //! The journal by itself: order, markers, torn tails and damage, failures, bounds.
+#![allow(clippy::unwrap_used)]
 
 mod support;
 

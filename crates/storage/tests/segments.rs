@@ -1,4 +1,5 @@
 //! Segments by themselves: what is appended is read back, found again, and goes when nothing in it lives.
+#![allow(clippy::unwrap_used)]
 
 mod support;
 

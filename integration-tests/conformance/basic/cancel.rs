@@ -99,3 +99,49 @@ fn other_consumers_go_on_after_a_cancel() {
         assert_eq!(second.expect_texts(2), ["a", "b"]);
     });
 }
+
+// amqp 1.8.3.5: messages may be on their way until cancel-ok, and none comes behind it.
+#[test]
+fn no_delivery_comes_behind_cancel_ok() {
+    conformance(|trial| {
+        for kind in BOTH {
+            let (publisher, queue) = filled(trial, kind, &[]);
+            publisher.confirm_select();
+            let channel = trial.channel();
+            channel.consume(&ConsumerSpec::of(&queue).tag("mine").no_ack());
+            (0..300).for_each(|n| publisher.put(&queue, &n.to_string()));
+            channel.expect_delivery();
+            channel.send(&basic_cancel("mine"));
+            let mut texts = vec!["0".to_owned()];
+            loop {
+                let (method, content) = channel.wait_for(&["basic.deliver", "basic.cancel-ok"]);
+                match content {
+                    Some(content) => texts.push(String::from_utf8_lossy(&content.body).into()),
+                    None => break assert_eq!(method.text(0), "mine"),
+                }
+            }
+            channel.expect_no_delivery();
+            publisher.outcomes();
+            texts.extend(publisher.take_all(&queue));
+            let wanted: Vec<String> = (0..300).map(|n| n.to_string()).collect();
+            assert_eq!(
+                texts, wanted,
+                "{kind}: delivered before the cancel, and left behind it"
+            );
+        }
+    });
+}
+
+// rabbitmq: cancel-ok from a client cancels the consumer; no answer.
+#[test]
+fn a_cancel_ok_from_the_client_cancels_its_consumer() {
+    conformance(|trial| {
+        let (channel, queue) = filled(trial, "classic", &[]);
+        channel.consume(&ConsumerSpec::of(&queue).tag("mine"));
+        channel.send(&integration_tests::Method::new(
+            "basic.cancel-ok",
+            vec!["mine".into()],
+        ));
+        channel.expect_consumers(&queue, 0);
+    });
+}

@@ -57,6 +57,23 @@ fn a_consumer_gets_recovered_messages_again() {
     });
 }
 
+// amqp 1.8.3.16: a consumer at its limit has room again after a recover.
+#[test]
+fn recover_makes_room_for_a_consumer_at_its_limit() {
+    conformance(|trial| {
+        for kind in BOTH {
+            let (channel, queue) = filled(trial, kind, &["a"]);
+            channel.prefetch(1);
+            channel.consume(&ConsumerSpec::of(&queue));
+            for _ in 0..3 {
+                assert_eq!(channel.expect_delivery().text(), "a", "{kind}");
+                channel.call(&basic_recover(true));
+            }
+            channel.expect_delivery();
+        }
+    });
+}
+
 // rabbitmq: keeping messages with their consumer is not there.
 #[test]
 fn recover_without_requeue_closes_with_540() {

@@ -105,6 +105,20 @@ fn closing_a_channel_requeues_its_unacked_messages_in_their_old_order() {
     });
 }
 
+// amqp 1.5.2.5: what was published before the close counts.
+#[test]
+fn publishes_before_the_close_of_a_channel_count() {
+    conformance(|trial| {
+        let connection = trial.connect();
+        let (first, second) = (connection.channel(1), connection.channel(2));
+        let queue = trial.queue("last");
+        first.declare(&QueueSpec::durable(&queue));
+        (0..50).for_each(|n| first.put(&queue, &n.to_string()));
+        first.close();
+        second.expect_ready(&queue, 50);
+    });
+}
+
 // rabbitmq: closing a channel ends its consumers.
 #[test]
 fn closing_a_channel_ends_its_consumers() {

@@ -44,6 +44,17 @@ fn amqplain_lets_guest_in() {
     });
 }
 
+// rabbitmq: ANONYMOUS logs in as the user that the configuration names.
+#[test]
+fn anonymous_lets_in() {
+    conformance(|trial| {
+        let connection = Connection::dial(trial.address());
+        connection.start();
+        connection.send(0, &Login::default().start_ok_by("ANONYMOUS", b""));
+        connection.expect_tune();
+    });
+}
+
 // rabbitmq: capability authentication_failure_close
 #[test]
 fn a_wrong_password_closes_with_403_when_the_client_can_bear_it() {

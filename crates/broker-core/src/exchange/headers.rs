@@ -146,3 +146,60 @@ impl HeadersTable {
         );
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use amqp::ByteString;
+
+    use super::*;
+
+    fn check(one: impl Into<Value>, other: impl Into<Value>, same: bool) {
+        let (one, other) = (one.into(), other.into());
+        assert_eq!(same_value(&one, &other), same, "{one:?} {other:?}");
+        assert_eq!(same_value(&other, &one), same, "{other:?} {one:?}");
+    }
+
+    fn table(entries: &[(&'static str, i64)]) -> Value {
+        Value::Table(entries.iter().map(|(key, value)| (*key, *value)).collect())
+    }
+
+    #[test]
+    fn widths_do_not_count() {
+        check(1i8, 1i64, true);
+        check(200u8, 200i16, true);
+        check(1.5f32, 1.5f64, true);
+        check("x", Value::ByteArray(ByteString::new(*b"x")), true);
+        check(
+            vec![Value::I8(1), Value::from("a")],
+            vec![Value::I64(1), Value::from("a")],
+            true,
+        );
+        check(Value::Timestamp(5), Value::Timestamp(5), true);
+    }
+
+    #[test]
+    fn kinds_do() {
+        check(1i64, 1.0f64, false);
+        check(1i64, "1", false);
+        check(true, 1i64, false);
+        check(Value::Timestamp(5), 5i64, false);
+        check(Value::Void, "", false);
+        check(
+            vec![Value::I8(1), Value::I8(2)],
+            vec![Value::I8(2), Value::I8(1)],
+            false,
+        );
+        check(vec![Value::I8(1)], vec![Value::I8(1), Value::I8(1)], false);
+    }
+
+    #[test]
+    fn tables_are_the_same_in_any_order() {
+        check(
+            table(&[("a", 1), ("b", 2)]),
+            table(&[("b", 2), ("a", 1)]),
+            true,
+        );
+        check(table(&[("a", 1)]), table(&[("a", 2)]), false);
+        check(table(&[("a", 1)]), table(&[("a", 1), ("b", 2)]), false);
+    }
+}

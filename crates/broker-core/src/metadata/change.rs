@@ -15,7 +15,6 @@ use crate::term::Term;
 /// One change.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "change", rename_all = "snake_case")]
-#[non_exhaustive]
 #[allow(missing_docs, reason = "the variant says what its fields are")]
 pub enum MetadataChange {
     /// Creates a vhost with its standard exchanges, or replaces what is said of it.

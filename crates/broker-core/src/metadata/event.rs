@@ -53,7 +53,6 @@ impl Outcome {
 
 /// One thing that followed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[non_exhaustive]
 #[allow(missing_docs, reason = "the variant says what its fields are")]
 pub enum MetadataEvent {
     /// A vhost was created, or what is said of it replaced.

@@ -4,6 +4,7 @@ mod bindings;
 mod exchanges;
 mod policies;
 mod queues;
+mod replicas;
 mod routing;
 mod script;
 mod stored;

@@ -171,7 +171,7 @@ impl Merge<'_> {
                 .unwrap_or(base.delivery_limit_counts),
             consumer_timeout_ms: self
                 .smaller("consumer-timeout")
-                .or(base.consumer_timeout_ms),
+                .or_else(|| self.default("consumer-timeout", base.consumer_timeout_ms)),
             consumer_timeout_action: self
                 .word("consumer-timeout-action", ConsumerTimeoutAction::parse)
                 .unwrap_or(base.consumer_timeout_action),

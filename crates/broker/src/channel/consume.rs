@@ -184,7 +184,7 @@ impl Channel {
             Refusal::Broken { what: "a stored message cannot be read".into() }
         })?;
         let properties =
-            loaded.blob().and_then(|blob| crate::deliver::counters(queue.kind, &delivery, &blob));
+            loaded.blob().and_then(|blob| crate::deliver::shown_properties(queue.kind, &delivery, &blob));
         let mut deliveries = self.holder.deliveries.lock();
         let delivery_tag = match no_ack {
             true => deliveries.unacked.pass().0,

@@ -89,7 +89,8 @@ impl Channel {
                 acquired_count: 0,
             },
             route,
-            properties: self.edited(properties, has_bcc, wants_replies),
+            properties: wants_replies.then(|| self.with_reply_name(properties)),
+            has_bcc,
             reply: false,
         })
     }
@@ -102,11 +103,13 @@ impl Channel {
             properties: publish.properties,
             body: publish.body,
             dead_lettered: false,
+            has_bcc: false,
         });
         Prepared {
             meta: EntryMeta::default(),
             route: Arc::default(),
             properties: None,
+            has_bcc: false,
             reply: true,
         }
     }
@@ -120,27 +123,13 @@ impl Channel {
         Ok(wants_replies)
     }
 
-    /// The property block as consumers see it, where it is not the publisher's own.
-    fn edited(
-        &self,
-        properties: Properties<'_>,
-        has_bcc: bool,
-        wants_replies: bool,
-    ) -> Option<Vec<u8>> {
-        if !has_bcc && !wants_replies {
-            return None;
+    /// The property block with the name that replies are to be published to.
+    fn with_reply_name(&self, properties: Properties<'_>) -> Vec<u8> {
+        let builder = PropertiesBuilder::from(properties);
+        match &self.reply_consumer {
+            Some((_, name)) => builder.reply_to(name.as_str()).build(),
+            None => builder.build(),
         }
-        let mut builder = PropertiesBuilder::from(properties);
-        if has_bcc {
-            let edited = builder.edit_headers(|headers| {
-                headers.remove("BCC");
-            });
-            builder = edited.ok()?;
-        }
-        if wants_replies && let Some((_, name)) = &self.reply_consumer {
-            builder = builder.reply_to(name.as_str());
-        }
-        Some(builder.build())
     }
 
     /// Sends a checked publish on its way; one of a commit tells the receipt what became of it.
@@ -156,6 +145,7 @@ impl Channel {
             properties: prepared.properties.as_deref().unwrap_or(publish.properties),
             body: publish.body,
             dead_lettered: false,
+            has_bcc: prepared.has_bcc,
         };
         let route = &prepared.route;
         if route.is_empty() && publish.mandatory && !prepared.reply {
@@ -199,9 +189,10 @@ impl Channel {
 pub(super) struct Prepared {
     pub(super) meta: EntryMeta,
     pub(super) route: Arc<Route>,
-    /// The property block as consumers see it, where the broker had to change it: no blind
-    /// copies, and the name for direct replies.
+    /// The property block where the broker had to put in the name for direct replies.
     pub(super) properties: Option<Vec<u8>>,
+    /// Whether there are blind copies, which no consumer may see.
+    pub(super) has_bcc: bool,
     /// A direct reply, which is on its way already.
     pub(super) reply: bool,
 }

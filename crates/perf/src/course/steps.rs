@@ -174,7 +174,10 @@ impl Steps {
             self.last_move_ns = now_ns;
         }
         let idle_ns = now_ns.saturating_sub(self.last_move_ns);
-        let waits_for_broker = self.orders.publish != Order::Wait && self.schedule.producers > 0;
+        let waits_for_broker = match self.stage {
+            Stage::Subscribing => self.orders.consume != Order::Wait,
+            _ => self.schedule.producers > 0,
+        };
         if idle_ns > STALL_NS_MAX && waits_for_broker && !self.is_finishing() {
             self.stalled = true;
             self.give_up(now_ns);

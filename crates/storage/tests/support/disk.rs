@@ -425,8 +425,8 @@ impl SimulatedFile {
 
 impl DiskFile for SimulatedFile {
     fn write_at(&self, parts: &[IoSlice<'_>], offset: u64) -> io::Result<usize> {
-        let mut data: Vec<u8> = parts.iter().flat_map(|part| part.iter().copied()).collect();
-        data.truncate(WRITE_BYTES_MAX);
+        let bytes = parts.iter().flat_map(|part| part.iter().copied());
+        let data: Vec<u8> = bytes.take(WRITE_BYTES_MAX).collect();
         let written = data.len();
         let mut world = self.disk.0.lock();
         if self.is_named(world.fail_writes_of) {

@@ -1,0 +1,328 @@
+//! Lists: filtered by name, sorted, cut into pages and columns as the query asks.
+//!
+//! A row is turned into JSON only when it is shown or when the list is sorted by one of its
+//! fields, so that a page of many queues stays cheap.
+
+use std::cmp::Ordering;
+
+use axum::Json;
+use axum::extract::{FromRequestParts, Query};
+use axum::http::request::Parts;
+use axum::response::{IntoResponse, Response};
+use fancy_regex::Regex;
+use management_api::Page;
+use serde_json::{Map, Value};
+
+use crate::error::{ApiError, Result};
+
+/// Items of a page when the query does not say.
+const PAGE_SIZE_DEFAULT: usize = 100;
+/// Most items of a page.
+// rabbitmq: pagination
+const PAGE_SIZE_MAX: usize = 500;
+
+/// The query of a GET.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct ListQuery(Vec<(String, String)>);
+
+impl<S: Send + Sync> FromRequestParts<S> for ListQuery {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self> {
+        let query = Query::<Vec<(String, String)>>::from_request_parts(parts, state).await;
+        match query {
+            Ok(Query(pairs)) => Ok(Self(pairs)),
+            Err(rejection) => Err(ApiError::bad_request(rejection.body_text())),
+        }
+    }
+}
+
+impl ListQuery {
+    pub(crate) fn get(&self, key: &str) -> Option<&str> {
+        self.0.iter().find(|(name, _)| name == key).map(|(_, value)| value.as_str())
+    }
+
+    pub(crate) fn all<'a>(&'a self, key: &'a str) -> impl Iterator<Item = &'a str> {
+        self.0.iter().filter(move |(name, _)| name == key).map(|(_, value)| value.as_str())
+    }
+
+    pub(crate) fn is_true(&self, key: &str) -> bool {
+        self.get(key) == Some("true")
+    }
+
+    /// Answers with the rows, which come in their natural order.
+    pub(crate) fn answer<T>(
+        &self,
+        rows: Vec<T>,
+        name: impl Fn(&T) -> &str,
+        show: impl Fn(&T) -> Value,
+    ) -> Result<Response> {
+        let Some(paging) = Paging::parse(self)? else {
+            return Ok(self.answer_whole(rows, show));
+        };
+        let columns = self.columns();
+        let total = rows.len();
+        let filter = self.filter();
+        let rows: Vec<T> = rows.into_iter().filter(|row| filter.matches(name(row))).collect();
+        let filtered = rows.len();
+        let range = paging.range(filtered, total)?;
+        let items: Vec<Value> = match self.sorted(rows, &show) {
+            Sorted::Natural(rows) => rows[range].iter().map(|row| columns.of(show(row))).collect(),
+            Sorted::Shown(mut rows) => rows.drain(range).map(|row| columns.of(row)).collect(),
+        };
+        let page = Page {
+            filtered_count: filtered,
+            item_count: items.len(),
+            items,
+            page: paging.page,
+            page_count: filtered.div_ceil(paging.size),
+            page_size: paging.size,
+            total_count: total,
+        };
+        Ok(Json(page).into_response())
+    }
+
+    /// As [`ListQuery::answer`], for lists that RabbitMQ never cuts into pages.
+    // rabbitmq: bindings, permissions, policies, parameters, consumers
+    pub(crate) fn answer_whole<T>(&self, rows: Vec<T>, show: impl Fn(&T) -> Value) -> Response {
+        let columns = self.columns();
+        let rows: Vec<Value> = match self.sorted(rows, &show) {
+            Sorted::Natural(rows) => rows.iter().map(|row| columns.of(show(row))).collect(),
+            Sorted::Shown(rows) => rows.into_iter().map(|row| columns.of(row)).collect(),
+        };
+        Json(rows).into_response()
+    }
+
+    /// Answers with one object.
+    pub(crate) fn answer_one(&self, object: Value) -> Response {
+        Json(self.columns().of(object)).into_response()
+    }
+
+    fn sorted<T>(&self, rows: Vec<T>, show: &impl Fn(&T) -> Value) -> Sorted<T> {
+        let Some(field) = self.get("sort").filter(|field| !field.is_empty()) else {
+            return match self.is_true("sort_reverse") {
+                true => Sorted::Natural(rows.into_iter().rev().collect()),
+                false => Sorted::Natural(rows),
+            };
+        };
+        let mut shown: Vec<Value> = rows.iter().map(show).collect();
+        let path: Vec<&str> = field.split('.').collect();
+        shown.sort_by(|one, other| compare(at(one, &path), at(other, &path)));
+        if self.is_true("sort_reverse") {
+            shown.reverse();
+        }
+        Sorted::Shown(shown)
+    }
+
+    fn filter(&self) -> Filter {
+        match self.get("name").filter(|name| !name.is_empty()) {
+            None => Filter::All,
+            // rabbitmq: a broken expression matches nothing
+            Some(pattern) if self.is_true("use_regex") => {
+                Regex::new(pattern).map_or(Filter::Nothing, |regex| Filter::Matching(Box::new(regex)))
+            }
+            Some(part) => Filter::Containing(part.to_owned()),
+        }
+    }
+
+    fn columns(&self) -> Columns {
+        let listed = self.get("columns").filter(|columns| !columns.is_empty());
+        Columns(listed.map(|columns| columns.split(',').map(str::to_owned).collect()))
+    }
+}
+
+enum Sorted<T> {
+    Natural(Vec<T>),
+    Shown(Vec<Value>),
+}
+
+enum Filter {
+    All,
+    Nothing,
+    Containing(String),
+    Matching(Box<Regex>),
+}
+
+impl Filter {
+    fn matches(&self, name: &str) -> bool {
+        match self {
+            Self::All => true,
+            Self::Nothing => false,
+            Self::Containing(part) => name.contains(part.as_str()),
+            // An expression that gives up on a name has not found it.
+            Self::Matching(regex) => regex.is_match(name).unwrap_or(false),
+        }
+    }
+}
+
+/// Which page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Paging {
+    page: usize,
+    size: usize,
+}
+
+impl Paging {
+    /// `None` without a page.
+    fn parse(query: &ListQuery) -> Result<Option<Self>> {
+        let Some(page) = query.get("page") else { return Ok(None) };
+        let asked = query.get("page_size");
+        let size = asked.map_or(Ok(PAGE_SIZE_DEFAULT), str::parse);
+        let (Ok(page), Ok(size)) = (page.parse::<usize>(), size) else {
+            return Err(ApiError::bad_request("Pagination parameters are invalid"));
+        };
+        if page == 0 || size == 0 || size > PAGE_SIZE_MAX {
+            let asked = asked.unwrap_or("undefined");
+            let reason =
+                format!("Invalid pagination parameters: page number {page}, page size {asked}");
+            return Err(ApiError::Refused {
+                error: "invalid_pagination_parameters",
+                reason: reason.into(),
+            });
+        }
+        Ok(Some(Self { page, size }))
+    }
+
+    fn range(self, filtered: usize, total: usize) -> Result<std::ops::Range<usize>> {
+        let start = (self.page - 1).saturating_mul(self.size);
+        if start >= filtered.max(1) {
+            let Self { page, size } = self;
+            let reason = format!("Page out of range, page: {page} page size: {size}, len: {total}");
+            return Err(ApiError::Refused { error: "page_out_of_range", reason: reason.into() });
+        }
+        Ok(start..(start + self.size).min(filtered))
+    }
+}
+
+/// The fields to show; `None` is all.
+struct Columns(Option<Vec<String>>);
+
+impl Columns {
+    fn of(&self, object: Value) -> Value {
+        let Some(columns) = &self.0 else { return object };
+        let mut shown = Map::new();
+        for column in columns {
+            let path: Vec<&str> = column.split('.').collect();
+            if let Some(value) = at(&object, &path) {
+                put(&mut shown, &path, value.clone());
+            }
+        }
+        Value::Object(shown)
+    }
+}
+
+fn put(object: &mut Map<String, Value>, path: &[&str], value: Value) {
+    match path {
+        [] => {}
+        [last] => {
+            object.insert((*last).to_owned(), value);
+        }
+        [first, rest @ ..] => {
+            let inner = object.entry(*first).or_insert_with(|| Value::Object(Map::new()));
+            if let Value::Object(inner) = inner {
+                put(inner, rest, value);
+            }
+        }
+    }
+}
+
+fn at<'a>(value: &'a Value, path: &[&str]) -> Option<&'a Value> {
+    path.iter().try_fold(value, |value, key| value.get(key))
+}
+
+/// Missing values first, then truth values, numbers and strings.
+fn compare(one: Option<&Value>, other: Option<&Value>) -> Ordering {
+    let rank = |value: Option<&Value>| match value {
+        None | Some(Value::Null) => 0,
+        Some(Value::Bool(_)) => 1,
+        Some(Value::Number(_)) => 2,
+        Some(Value::String(_)) => 3,
+        Some(_) => 4,
+    };
+    match (one, other) {
+        (Some(Value::Bool(one)), Some(Value::Bool(other))) => one.cmp(other),
+        (Some(Value::Number(one)), Some(Value::Number(other))) => {
+            let float = |number: &serde_json::Number| number.as_f64().unwrap_or_default();
+            float(one).total_cmp(&float(other))
+        }
+        (Some(Value::String(one)), Some(Value::String(other))) => one.cmp(other),
+        _ => rank(one).cmp(&rank(other)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::body::to_bytes;
+    use serde_json::json;
+
+    use super::*;
+
+    fn query(pairs: &[(&str, &str)]) -> ListQuery {
+        ListQuery(pairs.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect())
+    }
+
+    async fn list(pairs: &[(&str, &str)], names: &[&str]) -> Result<Value> {
+        let rows: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+        let show = |name: &String| json!({"name": name, "size": {"is": name.len()}});
+        let response = query(pairs).answer(rows, |name| name.as_str(), show)?;
+        let bytes = to_bytes(response.into_body(), usize::MAX).await.expect("a body");
+        Ok(serde_json::from_slice(&bytes).expect("JSON"))
+    }
+
+    fn names(list: &Value) -> Vec<&str> {
+        let items = list.get("items").unwrap_or(list).as_array().expect("a list");
+        items.iter().map(|item| item["name"].as_str().expect("a name")).collect()
+    }
+
+    #[tokio::test]
+    async fn without_a_page_the_whole_list_is_answered() {
+        let all = list(&[], &["b", "a"]).await.expect("a list");
+        assert_eq!(names(&all), ["b", "a"]);
+    }
+
+    #[tokio::test]
+    async fn a_page_counts_what_is_filtered_and_what_is_there() {
+        let pairs = [("page", "2"), ("page_size", "2"), ("name", "x")];
+        let page = list(&pairs, &["x1", "y", "x2", "x3"]).await.expect("a page");
+        assert_eq!(names(&page), ["x3"]);
+        let counts = ["total_count", "filtered_count", "item_count", "page", "page_count", "page_size"]
+            .map(|key| page[key].as_u64().expect("a count"));
+        assert_eq!(counts, [4, 3, 1, 2, 2, 2]);
+    }
+
+    #[tokio::test]
+    async fn expressions_filter_and_broken_ones_find_nothing() {
+        let pairs = [("page", "1"), ("name", "^x[12]$"), ("use_regex", "true")];
+        let page = list(&pairs, &["x1", "ax1", "x2", "x3"]).await.expect("a page");
+        assert_eq!(names(&page), ["x1", "x2"]);
+        let pairs = [("page", "1"), ("name", "("), ("use_regex", "true")];
+        let page = list(&pairs, &["x1"]).await.expect("a page");
+        assert!(names(&page).is_empty());
+    }
+
+    #[tokio::test]
+    async fn lists_are_sorted_by_nested_fields_in_both_directions() {
+        let pairs = [("sort", "size.is"), ("sort_reverse", "true")];
+        let sorted = list(&pairs, &["aa", "b", "cccc"]).await.expect("a list");
+        assert_eq!(names(&sorted), ["cccc", "aa", "b"]);
+    }
+
+    #[tokio::test]
+    async fn columns_keep_the_fields_that_are_asked_for() {
+        let shown = list(&[("columns", "size.is,none")], &["aa"]).await.expect("a list");
+        assert_eq!(shown, json!([{"size": {"is": 2}}]));
+    }
+
+    #[tokio::test]
+    async fn pages_beyond_the_end_and_bad_numbers_are_refused() {
+        let refused = list(&[("page", "3")], &["a"]).await;
+        let reason = "Page out of range, page: 3 page size: 100, len: 1";
+        assert_eq!(
+            refused,
+            Err(ApiError::Refused { error: "page_out_of_range", reason: reason.into() })
+        );
+        assert!(list(&[("page", "1"), ("page_size", "501")], &["a"]).await.is_err());
+        assert!(list(&[("page", "one")], &["a"]).await.is_err());
+        assert!(list(&[("page", "1")], &[]).await.is_ok());
+    }
+}

@@ -1,0 +1,146 @@
+//! Connections, channels and consumers.
+
+use broker::observe::{ChannelView, ConnectionView, ConsumerInfo};
+use broker_core::metadata::QueueRecord;
+use broker_core::queue::ConsumerState;
+use management_api::{
+    Channel, ChannelDetails, Connection, ConnectionDetails, Consumer, QueueRef, Rate,
+    UserConnection,
+};
+
+use super::table;
+
+const PROTOCOL: &str = "AMQP 0-9-1";
+
+pub(crate) fn connection(view: &ConnectionView, node: &str) -> Connection {
+    let (peer, local) = (view.peer(), view.local());
+    let client_properties = table(view.client_properties());
+    Connection {
+        name: view.name(),
+        user_provided_name: client_properties
+            .get("connection_name")
+            .and_then(|name| name.as_str())
+            .map(str::to_owned),
+        node: node.to_owned(),
+        host: local.ip().to_string(),
+        port: local.port(),
+        peer_host: peer.ip().to_string(),
+        peer_port: peer.port(),
+        protocol: PROTOCOL.to_owned(),
+        kind: "network".to_owned(),
+        state: "running".to_owned(),
+        vhost: view.vhost().to_string(),
+        user: view.user().to_string(),
+        user_who_performed_action: view.user().to_string(),
+        auth_mechanism: view.mechanism().to_owned(),
+        connected_at: view.connected_at_ms(),
+        timeout: view.heartbeat_s(),
+        frame_max: view.frame_max(),
+        channel_max: view.channel_max(),
+        channels: view.channel_count(),
+        client_properties,
+        ssl: false,
+        ssl_protocol: None,
+        ssl_cipher: None,
+        ssl_hash: None,
+        ssl_key_exchange: None,
+        peer_cert_subject: None,
+        peer_cert_issuer: None,
+        peer_cert_validity: None,
+        peer_cert_serial_number: None,
+        recv_oct: 0,
+        recv_oct_details: Rate::default(),
+        recv_cnt: 0,
+        send_oct: 0,
+        send_oct_details: Rate::default(),
+        send_cnt: 0,
+        send_pend: 0,
+    }
+}
+
+pub(crate) fn user_connection(view: &ConnectionView, node: &str) -> UserConnection {
+    UserConnection {
+        name: view.name(),
+        vhost: view.vhost().to_string(),
+        user: view.user().to_string(),
+        node: node.to_owned(),
+    }
+}
+
+fn connection_details(view: &ConnectionView) -> ConnectionDetails {
+    let peer = view.peer();
+    ConnectionDetails {
+        name: view.name(),
+        peer_host: peer.ip().to_string(),
+        peer_port: peer.port(),
+    }
+}
+
+pub(crate) fn channel(view: &ChannelView, node: &str) -> Channel {
+    let connection = view.connection();
+    Channel {
+        name: view.name(),
+        number: view.number(),
+        node: node.to_owned(),
+        vhost: connection.vhost().to_string(),
+        user: connection.user().to_string(),
+        user_who_performed_action: connection.user().to_string(),
+        state: "running".to_owned(),
+        connection_details: connection_details(&connection),
+        prefetch_count: 0,
+        consumer_count: 0,
+        confirm: false,
+        transactional: false,
+        messages_unacknowledged: view.unacked(),
+        messages_unconfirmed: view.unconfirmed(),
+        messages_uncommitted: 0,
+        acks_uncommitted: 0,
+        pending_raft_commands: 0,
+        cached_segments: 0,
+        idle_since: None,
+        message_stats: None,
+        consumer_details: None,
+        deliveries: None,
+        publishes: None,
+    }
+}
+
+pub(crate) fn consumer(info: &ConsumerInfo, record: &QueueRecord, node: &str) -> Consumer {
+    let connection = info.channel.connection();
+    let peer = connection.peer();
+    let default_timeout_ms = record.settings.consumer_timeout_ms;
+    Consumer {
+        consumer_tag: info.tag.to_string(),
+        arguments: serde_json::json!({}),
+        ack_required: !info.no_ack,
+        exclusive: info.exclusive,
+        active: info.state != ConsumerState::Waiting,
+        activity_status: activity(info.state).to_owned(),
+        prefetch_count: info.prefetch,
+        consumer_timeout: info.timeout_ms.or(default_timeout_ms).unwrap_or_default(),
+        queue: QueueRef { name: record.name.to_string(), vhost: record.vhost.to_string() },
+        channel_details: ChannelDetails {
+            connection_name: connection.name(),
+            name: info.channel.name(),
+            node: node.to_owned(),
+            number: info.channel.number(),
+            peer_host: peer.ip().to_string(),
+            peer_port: peer.port(),
+            user: connection.user().to_string(),
+        },
+    }
+}
+
+fn activity(state: ConsumerState) -> &'static str {
+    match state {
+        ConsumerState::Up => "up",
+        ConsumerState::SingleActive => "single_active",
+        ConsumerState::Waiting => "waiting",
+        ConsumerState::TimedOut => "timeout",
+    }
+}
+
+/// The owner of an exclusive queue.
+pub(super) fn owner(view: &ConnectionView) -> ConnectionDetails {
+    connection_details(view)
+}

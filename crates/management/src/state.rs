@@ -1,0 +1,122 @@
+//! What every handler shares.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use auth::Authenticator;
+use broker::Broker;
+use broker_core::metadata::{MetadataChange, Outcome};
+
+use crate::error::Result;
+use crate::options::{ListenerInfo, ManagementOptions};
+use crate::time::now_ms;
+
+/// The state of the HTTP side. Cheap to clone.
+#[derive(Clone)]
+pub(crate) struct Api(Arc<Inner>);
+
+struct Inner {
+    broker: Broker,
+    authenticator: Authenticator,
+    options: ManagementOptions,
+    listeners: OnceLock<Vec<ListenerInfo>>,
+    auth_attempts: Attempts,
+    started_at_ms: u64,
+}
+
+impl Api {
+    pub(crate) fn new(
+        broker: Broker,
+        authenticator: Authenticator,
+        options: ManagementOptions,
+    ) -> Self {
+        Self(Arc::new(Inner {
+            broker,
+            authenticator,
+            options,
+            listeners: OnceLock::new(),
+            auth_attempts: Attempts::default(),
+            started_at_ms: now_ms(),
+        }))
+    }
+
+    pub(crate) fn broker(&self) -> &Broker {
+        &self.0.broker
+    }
+
+    pub(crate) fn authenticator(&self) -> &Authenticator {
+        &self.0.authenticator
+    }
+
+    pub(crate) fn options(&self) -> &ManagementOptions {
+        &self.0.options
+    }
+
+    pub(crate) fn node(&self) -> &str {
+        &self.0.options.node
+    }
+
+    /// Logins over HTTP.
+    pub(crate) fn auth_attempts(&self) -> &Attempts {
+        &self.0.auth_attempts
+    }
+
+    pub(crate) fn announce(&self, listeners: Vec<ListenerInfo>) {
+        if self.0.listeners.set(listeners).is_err() {
+            tracing::warn!("listeners were announced twice; the first word stands");
+        }
+    }
+
+    pub(crate) fn listeners(&self) -> &[ListenerInfo] {
+        self.0.listeners.get().map_or(&[], Vec::as_slice)
+    }
+
+    pub(crate) fn uptime_ms(&self) -> u64 {
+        now_ms().saturating_sub(self.0.started_at_ms)
+    }
+
+    /// Puts a change through the broker's one door.
+    pub(crate) async fn apply(&self, change: MetadataChange) -> Result<Outcome> {
+        Ok(self.broker().apply(&change).await?)
+    }
+
+    /// The cluster's name: an operator's word, else the node's name.
+    pub(crate) fn cluster_name(&self) -> String {
+        let metadata = self.broker().metadata();
+        let stored = metadata
+            .global_parameters()
+            .find(|(name, _)| *name == CLUSTER_NAME)
+            .and_then(|(_, value)| value.as_text());
+        stored.unwrap_or(self.node()).to_owned()
+    }
+}
+
+/// Global parameter that holds the cluster's name.
+pub(crate) const CLUSTER_NAME: &str = "cluster_name";
+
+/// Counts logins.
+#[derive(Debug, Default)]
+pub(crate) struct Attempts {
+    succeeded: AtomicU64,
+    failed: AtomicU64,
+}
+
+impl Attempts {
+    pub(crate) fn succeeded(&self) {
+        self.succeeded.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn failed(&self) {
+        self.failed.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Let in, and refused.
+    pub(crate) fn counts(&self) -> (u64, u64) {
+        (self.succeeded.load(Ordering::Relaxed), self.failed.load(Ordering::Relaxed))
+    }
+
+    pub(crate) fn reset(&self) {
+        self.succeeded.store(0, Ordering::Relaxed);
+        self.failed.store(0, Ordering::Relaxed);
+    }
+}
