@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use integration_tests::connection::{Incoming, publish_octets};
+use integration_tests::connection::{Incoming, PATIENCE, publish_octets};
 use integration_tests::request::{basic_ack, basic_nack, basic_reject};
 use integration_tests::{Connection, ConsumerSpec, Properties, Publication};
 use rand::RngExt;
@@ -250,8 +250,11 @@ pub(super) fn drain(
     channel.consume(&ConsumerSpec::of(queue));
     let mut found = Vec::new();
     let mut acked = Vec::new();
-    for _ in 0..ready {
-        let delivery = channel.expect_delivery();
+    for n in 0..ready {
+        let Some(delivery) = channel.delivery_within(PATIENCE) else {
+            let left = Connection::open(address).channel(1).ready(queue);
+            panic!("{queue} had {ready} messages ready; only {n} came, and {left} are ready now");
+        };
         assert!(
             is_whole(&delivery.body),
             "the body of {:?} is mixed up",

@@ -20,6 +20,8 @@ use tempfile::TempDir;
 const READY_WITHIN: Duration = Duration::from_secs(60);
 /// How long a broker may take to end after TERM.
 const ENDS_WITHIN: Duration = Duration::from_secs(60);
+/// When set, the data directory of a failed test is left for looking into.
+const KEEP_DATA: &str = "SLUICEMQ_TEST_KEEP_DATA";
 /// Lines of standard error kept for failure messages.
 const STDERR_LINES_MAX: usize = 200;
 /// What every broker under test is told: free ports of the loopback address, and to say only what
@@ -306,6 +308,13 @@ impl BrokerProcess {
 impl Drop for BrokerProcess {
     fn drop(&mut self) {
         self.kill9();
+        if std::thread::panicking() && env::var_os(KEEP_DATA).is_some() {
+            self.data_dir.disable_cleanup(true);
+            eprintln!(
+                "The broker's data is kept in {}.",
+                self.data_dir.path().display()
+            );
+        }
     }
 }
 

@@ -399,6 +399,16 @@ impl Channel {
         delivery(&method, content)
     }
 
+    /// The next delivery, if one comes in time.
+    #[track_caller]
+    pub fn delivery_within(&self, limit: Duration) -> Option<Delivery> {
+        let came = self
+            .connection
+            .wait_within(self.number, &["basic.deliver"], limit);
+        came.ok()
+            .map(|(method, content)| delivery(&method, content))
+    }
+
     /// The next `count` deliveries.
     #[track_caller]
     pub fn expect_deliveries(&self, count: usize) -> Vec<Delivery> {

@@ -32,6 +32,9 @@ use crate::writer;
 /// Longest time without a written byte while so much waits that the client is not read.
 const WRITE_STALL_MAX: Duration = Duration::from_secs(120);
 
+/// Time between two looks at a connection without heartbeats: quiet ones give memory back.
+const QUIET: Duration = Duration::from_secs(30);
+
 /// Longest wait for the writer to write what is left after a connection's end.
 const FLUSH_MAX: Duration = Duration::from_secs(10);
 
@@ -185,7 +188,7 @@ impl<R: AsyncRead + Unpin> Running<R> {
     }
 
     async fn serve(&mut self, shutdown: &CancellationToken) -> End {
-        let mut ticks = ticks(self.watch.interval());
+        let mut ticks = ticks(self.watch.interval().unwrap_or(QUIET));
         // Methods may have come together with connection.open.
         let mut outcome = self.turn().await;
         loop {
@@ -241,7 +244,7 @@ impl<R: AsyncRead + Unpin> Running<R> {
     async fn wait(
         &mut self,
         gate: Gate,
-        ticks: &mut Option<Interval>,
+        ticks: &mut Interval,
         shutdown: &CancellationToken,
     ) -> Event {
         let Self {
@@ -258,7 +261,7 @@ impl<R: AsyncRead + Unpin> Running<R> {
             () = shutdown.cancelled() => Event::Shutdown,
             () = outbox.lost() => Event::Lost,
             signal = session.signal() => Event::Signal(signal),
-            () = tick(ticks) => Event::Tick,
+            _ = ticks.tick() => Event::Tick,
             count = input.fill(reader), if gate == Gate::Open => Event::Read(count),
             () = session.room(), if gate == Gate::Pressure => Event::GateOpened,
             eased = tokio::time::timeout_at(stall_end, outbox.eased()), if gate == Gate::Outbox => {
@@ -366,21 +369,11 @@ fn closed(refusal: &Refusal) -> End {
     End::Closed(Close::refusal(refusal, MethodId::NONE))
 }
 
-fn ticks(interval: Option<Duration>) -> Option<Interval> {
-    let interval = interval?;
+fn ticks(interval: Duration) -> Interval {
     let mut ticks = tokio::time::interval_at(Instant::now() + interval, interval);
     // A long turn must not be followed by a burst of checks that find nothing new.
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    Some(ticks)
-}
-
-async fn tick(ticks: &mut Option<Interval>) {
-    match ticks {
-        Some(ticks) => {
-            ticks.tick().await;
-        }
-        None => std::future::pending().await,
-    }
+    ticks
 }
 
 #[cfg(test)]

@@ -27,7 +27,7 @@ use crate::linger;
 use crate::outbox::FrameOutbox;
 use crate::reply::{self, Close};
 
-pub(crate) use tune::Tuned;
+pub(crate) use tune::{TuneFault, Tuned};
 use wire::Wire;
 
 /// Largest frame before tune-ok.
@@ -62,6 +62,9 @@ pub(crate) enum HandshakeFault {
         reason: String,
         close: Option<Close>,
     },
+    /// The client answered the offer with terms outside of it.
+    #[error("{}", .0.text)]
+    Tune(Close),
     /// The client is known, and may not open this vhost.
     #[error("{}", .close.text)]
     Open { close: Close, heartbeat_s: u16 },
@@ -135,7 +138,8 @@ async fn part(
         }
         HandshakeFault::Login {
             close: Some(close), ..
-        } => {
+        }
+        | HandshakeFault::Tune(close) => {
             let _ = wire.say(&close.of_connection()).await;
             linger::until_eof(&mut wire.reader, delay).await;
         }
@@ -240,7 +244,7 @@ impl AwaitTuneOk {
         let tuned = self
             .offer
             .settle(&answer)
-            .map_err(|fault| HandshakeFault::Protocol(fault.to_string()))?;
+            .map_err(|fault| HandshakeFault::Tune(Close::tune(&fault)))?;
         wire.decoder = FrameDecoder::new(tuned.frame_max);
         Ok(AwaitOpen { known: self, tuned })
     }

@@ -62,7 +62,7 @@ impl HeartbeatWatch {
     /// One interval passed. While `reading` is false the peer's heartbeats lie unread in the
     /// socket, so the watch starts afresh.
     pub(crate) fn check(&mut self, reading: bool) -> Pulse {
-        if self.heard || !reading {
+        if self.heard || !reading || self.interval.is_none() {
             self.heard = false;
             self.silent_checks = 0;
             return Pulse::Alive;
@@ -111,7 +111,11 @@ mod tests {
 
     #[test]
     fn zero_turns_heartbeats_off_both_ways() {
-        assert_eq!(HeartbeatWatch::new(0).interval(), None);
+        let mut watch = HeartbeatWatch::new(0);
+        assert_eq!(watch.interval(), None);
+        for _ in 0..10 {
+            assert_eq!(watch.check(true), Pulse::Alive);
+        }
         assert_eq!(send_after(0), None);
         assert_eq!(send_after(1), Some(Duration::from_millis(500)));
     }

@@ -9,6 +9,7 @@ use broker_core::Refusal;
 use broker_core::refusal::Scope;
 
 use crate::fault::{MethodId, ProtocolFault};
+use crate::handshake::TuneFault;
 
 /// A close as it goes on the wire.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,6 +40,16 @@ impl Close {
     /// The close that answers a breach of the protocol.
     pub(crate) fn fault(fault: &ProtocolFault, at: MethodId) -> Self {
         Self::new(fault.code(), &fault.to_string(), at)
+    }
+
+    /// The close that answers bad terms. RabbitMQ drops the socket without a word, and its clients
+    /// never learn why; being told harms none of them.
+    pub(crate) fn tune(fault: &TuneFault) -> Self {
+        const TUNE_OK: MethodId = MethodId {
+            class: 10,
+            method: 31,
+        };
+        Self::new(ReplyCode::NotAllowed, &fault.to_string(), TUNE_OK)
     }
 
     /// As connection.close.

@@ -3,7 +3,7 @@
 use std::io;
 use std::net::SocketAddr;
 
-use socket2::{Domain, Protocol, Socket, Type};
+use socket2::{Domain, Protocol, SockRef, Socket, Type};
 
 /// Opens a listening socket. Port 0 lets the system choose.
 ///
@@ -27,9 +27,11 @@ pub(crate) fn listen(address: SocketAddr, backlog: i32) -> io::Result<std::net::
     Ok(socket.into())
 }
 
-/// Sets an accepted socket up: small frames leave at once.
+/// Sets an accepted socket up: small frames leave at once, and a peer whose machine vanished is
+/// found out by the system even where heartbeats are off.
 pub(crate) fn prepare(stream: &tokio::net::TcpStream) -> io::Result<()> {
-    stream.set_nodelay(true)
+    stream.set_nodelay(true)?;
+    SockRef::from(stream).set_keepalive(true)
 }
 
 /// Whether waiting helps after a failed accept: the process or the system is out of something.

@@ -45,7 +45,9 @@ impl Load {
         for _ in 0..depth / BATCH {
             load.enqueue();
         }
-        load.queue.add_consumer(now, consumer, &mut load.out).expect("the first consumer");
+        load.queue
+            .add_consumer(now, consumer, &mut load.out)
+            .expect("the first consumer");
         load
     }
 
@@ -54,13 +56,17 @@ impl Load {
         for position in 0..BATCH {
             let id = EntryId(self.next_id << 16 | position);
             let content = (Arc::clone(&self.record), position as u32);
-            self.queue.enqueue(self.now, Entry::new(id, content, 16), &mut self.out);
+            self.queue
+                .enqueue(self.now, Entry::new(id, content, 16), &mut self.out);
         }
         self.next_id += 1;
     }
 
     fn dispatch(&mut self) {
-        let mut budget = DispatchBudget { messages: BATCH as u32, bytes: u64::MAX };
+        let mut budget = DispatchBudget {
+            messages: BATCH as u32,
+            bytes: u64::MAX,
+        };
         self.queue.dispatch(self.now, &mut budget, &mut self.out);
     }
 
@@ -76,7 +82,8 @@ impl Load {
 
     fn settle(&mut self, how: Settlement) {
         let (holder, now) = (HolderId(1), self.now);
-        self.queue.settle(now, holder, &self.held, how, &mut self.out);
+        self.queue
+            .settle(now, holder, &self.held, how, &mut self.out);
         self.held.clear();
     }
 
@@ -94,7 +101,8 @@ impl Load {
         self.dispatch();
         self.perform();
         for id in std::mem::take(&mut self.held) {
-            self.queue.settle(self.now, HolderId(1), &[id], Settlement::Ack, &mut self.out);
+            self.queue
+                .settle(self.now, HolderId(1), &[id], Settlement::Ack, &mut self.out);
         }
         self.perform();
     }
@@ -113,15 +121,19 @@ fn lives(criterion: &mut Criterion) {
     group.throughput(Throughput::Elements(BATCH));
     for kind in [QueueKind::Classic, QueueKind::Quorum] {
         let named = |case: &str| BenchmarkId::new(kind.name(), case);
-        for (case, no_ack, depth) in
-            [("ack", false, 0), ("no_ack", true, 0), ("ack, 1 M deep", false, 1 << 20)]
-        {
+        for (case, no_ack, depth) in [
+            ("ack", false, 0),
+            ("no_ack", true, 0),
+            ("ack, 1 M deep", false, 1 << 20),
+        ] {
             let mut load = Load::new(kind, no_ack, 1000, depth);
             group.bench_function(named(case), |bencher| bencher.iter(|| load.round()));
         }
         let mut load = Load::new(kind, false, 1000, 0);
         let single = named("ack one by one");
-        group.bench_function(single, |bencher| bencher.iter(|| load.round_of_single_acks()));
+        group.bench_function(single, |bencher| {
+            bencher.iter(|| load.round_of_single_acks())
+        });
 
         let settings = QueueSettings {
             delivery_limit: None,
@@ -138,7 +150,10 @@ fn lives(criterion: &mut Criterion) {
 fn deadlines(criterion: &mut Criterion) {
     let deliver_all = || {
         let mut load = Load::new(QueueKind::Classic, false, 0, 0);
-        let settings = QueueSettings { consumer_timeout_ms: Some(1000), ..Default::default() };
+        let settings = QueueSettings {
+            consumer_timeout_ms: Some(1000),
+            ..Default::default()
+        };
         load.queue.reconfigure(load.now, &settings, &mut load.out);
         for _ in 0..(1 << 20) / BATCH {
             load.enqueue();
@@ -150,9 +165,14 @@ fn deadlines(criterion: &mut Criterion) {
     };
     let load = deliver_all();
     let (bytes, unacked) = (load.queue.memory_bytes(), load.queue.counts().unacked);
-    println!("deadlines: {unacked} unacked take {} bytes each", bytes as u64 / unacked);
+    println!(
+        "deadlines: {unacked} unacked take {} bytes each",
+        bytes as u64 / unacked
+    );
     let mut group = criterion.benchmark_group("deadlines");
-    group.throughput(Throughput::Elements(u64::from(broker_core::queue::WORK_PER_CALL_MAX)));
+    group.throughput(Throughput::Elements(u64::from(
+        broker_core::queue::WORK_PER_CALL_MAX,
+    )));
     let mut load = deliver_all();
     let late = Timestamp(1_000_000);
     group.bench_function("4096 late of 1 M unacked", |bencher| {

@@ -35,8 +35,3 @@ impl Add<Millis> for Timestamp {
         Timestamp(self.0.saturating_add(span.0))
     }
 }
-
-fn probe() -> std::time::Instant {
-    let _m: std::collections::HashMap<u8, u8> = Default::default();
-    std::time::Instant::now()
-}

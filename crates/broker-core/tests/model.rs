@@ -11,8 +11,8 @@ mod naive;
 mod play;
 
 use broker_core::settings::{
-    ConsumerTimeoutAction, DeadLetterStrategy, DelayedRetry, DelayedRetryKind,
-    DeliveryLimitCounts, Overflow, QueueKind, QueueSettings,
+    ConsumerTimeoutAction, DeadLetterStrategy, DelayedRetry, DelayedRetryKind, DeliveryLimitCounts,
+    Overflow, QueueKind, QueueSettings,
 };
 use proptest::prelude::*;
 
@@ -88,7 +88,7 @@ fn op() -> impl Strategy<Value = Op> {
     let pick = any::<prop::sample::Index>;
     let picks = || prop::collection::vec(any::<prop::sample::Index>(), 1..5);
     prop_oneof![
-        8 => (1u8..5, prop::option::of(0u8..40), prop::option::of(0u64..50), 0u32..9)
+        8 => (prop_oneof![9 => 1u8..5, 1 => 30u8..90], prop::option::of(0u8..40), prop::option::of(0u64..50), 0u32..9)
             .prop_map(|(count, priority, ttl_ms, bytes)| Op::Enqueue { count, priority, ttl_ms, bytes }),
         6 => (1u32..12).prop_map(|messages| Op::Dispatch { messages }),
         3 => (0u64..4, 0u16..4, -1i64..2, prop::bool::weighted(0.2), prop::bool::weighted(0.8))
@@ -113,7 +113,7 @@ fn op() -> impl Strategy<Value = Op> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 1500, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 3000, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn a_classic_queue_does_what_the_rules_allow_and_nothing_else(

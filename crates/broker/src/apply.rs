@@ -34,6 +34,11 @@ pub(crate) fn first_id_after(index: u64) -> u64 {
     (index + 1) << ORDINAL_BITS
 }
 
+/// The log entry that an id comes from.
+pub(crate) fn index_of(id: EntryId) -> u64 {
+    id.0 >> ORDINAL_BITS
+}
+
 fn ordinal(id: EntryId) -> usize {
     (id.0 & ((1 << ORDINAL_BITS) - 1)) as usize
 }
@@ -83,7 +88,11 @@ impl QueueGroup {
                     publishes += 1;
                     bytes += blob_len as usize;
                 }
-                Ok(Command::Forget { queue, .. } | Command::Returned { queue, .. }) => {
+                Ok(
+                    Command::Forget { queue, .. }
+                    | Command::Returned { queue, .. }
+                    | Command::HandedOut { queue, .. },
+                ) => {
                     node.files.note(entry.at, self.stream, entry.index, QueueId(queue));
                 }
                 Err(fault) => {

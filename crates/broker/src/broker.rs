@@ -102,6 +102,9 @@ impl Broker {
             })
         });
         node.groups.open(stagings.collect());
+        for queue in node.all_queues() {
+            queue.awake(&node);
+        }
         let owner = StoreOwner::new(node.me.clone(), commits.clone());
         node.storage.attach(Arc::new(owner))?;
         Ok(Self { node, commits })
@@ -136,6 +139,9 @@ impl Broker {
         let id = ConnectionId(self.node.next_id());
         let shared = Arc::new(SessionShared::new(id, options, clock::now().0));
         self.node.sessions.insert(id, shared.clone());
+        if !shared.is_internal() {
+            self.node.traffic.connection_opened();
+        }
         Ok(Session::new(self.node.clone(), shared))
     }
 
@@ -161,6 +167,9 @@ impl Broker {
     pub async fn shutdown(&self) -> Result<(), OpenError> {
         let broker = self.clone();
         let stopping = tokio::task::spawn_blocking(move || {
+            for queue in broker.node.all_queues() {
+                queue.take_mark_back(&broker.node);
+            }
             broker.node.groups.flush();
             let stopped = broker.node.storage.shutdown();
             broker.commits.shutdown();

@@ -12,6 +12,7 @@ mod transaction;
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use broker_core::channel::{ChannelMode, Prefetch, Resolved, Transaction};
 use broker_core::metadata::QueueId;
@@ -25,6 +26,7 @@ pub use topology::{BindExchange, BindQueue, DeclareExchange, DeclareQueue, Queue
 use crate::access::Access;
 use crate::holder::Holder;
 use crate::node::Node;
+use crate::observe::traffic::ExchangeTally;
 use crate::queue::Queue;
 use crate::route::InlineTurn;
 use crate::route_cache::RouteCache;
@@ -49,6 +51,8 @@ pub struct Channel {
     /// The client takes deliveries: it has not sent `channel.flow(false)`.
     flowing: bool,
     confirms_due: bool,
+    /// What was published in this turn, for the exchanges' counters.
+    exchange_tally: ExchangeTally,
     transaction: Transaction<transaction::HeldPublish, QueueId>,
     /// Bytes of the publishes that the transaction holds.
     transaction_bytes: usize,
@@ -72,6 +76,7 @@ impl Channel {
             prefetch: Prefetch::default(),
             flowing: true,
             confirms_due: false,
+            exchange_tally: ExchangeTally::default(),
             transaction: Transaction::new(),
             transaction_bytes: 0,
         }
@@ -87,6 +92,7 @@ impl Channel {
     pub fn end_turn(&mut self) {
         self.inline.end(&self.node);
         self.flush_settles();
+        self.exchange_tally.flush();
         if std::mem::take(&mut self.confirms_due) {
             self.holder.send_confirms();
         }
@@ -106,7 +112,9 @@ impl Channel {
     /// The channel is transactional.
     // amqp: confirm.select; rabbitmq: a second one is answered again.
     pub fn confirm_select(&mut self) -> Result<(), Refusal> {
-        self.mode.select_confirm()
+        self.mode.select_confirm()?;
+        self.holder.facts.confirm.store(true, Ordering::Relaxed);
+        Ok(())
     }
 
     /// `channel.flow` from the client: its deliveries pause or go on.
@@ -129,7 +137,15 @@ impl Channel {
         self.stop_replies();
         let session = self.holder.session.clone();
         self.node.detach(&self.holder, ReturnCause::ChannelClosed).await;
-        session.channels.lock().retain(|holder| !Arc::ptr_eq(holder, &self.holder));
+        let ended = {
+            let mut channels = session.channels.lock();
+            let open = channels.len();
+            channels.retain(|holder| !Arc::ptr_eq(holder, &self.holder));
+            channels.len() < open
+        };
+        if ended {
+            self.node.traffic.channel_closed(&self.holder);
+        }
         session.signals.forget_channel(self.holder.number);
     }
 }

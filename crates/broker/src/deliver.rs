@@ -151,6 +151,7 @@ fn hand_over(queue: &Arc<Queue>, state: &mut QueueState, holder: &Arc<Holder>, r
             }
         };
         last = Some((consumer, tag));
+        deliveries.traffic.delivered(ready.delivery.no_ack, ready.delivery.redelivered);
         let delivery_tag = if ready.delivery.no_ack {
             deliveries.unacked.pass().0
         } else {

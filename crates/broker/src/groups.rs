@@ -12,6 +12,7 @@ use broker_core::queue::EntryId;
 use cluster::{Staged, Staging};
 use parking_lot::Mutex;
 
+use crate::holder::Holder;
 use crate::origin::Origin;
 use crate::pressure::Pressure;
 use crate::record::{self, BATCH_VERSION, EntryMeta, NewMessage};
@@ -42,6 +43,7 @@ struct Settles {
 enum Settle {
     Forget { queue: QueueId, entries: Vec<u64> },
     Returned { queue: QueueId, entry: u64, delivery_count: u32, acquired_count: u32 },
+    HandedOut { queue: QueueId, up_to_index: u64 },
 }
 
 impl Settles {
@@ -67,6 +69,9 @@ impl Settles {
                     }
                     Settle::Returned { queue, entry, delivery_count, acquired_count } => {
                         record::put_returned(batch, queue.0, entry, delivery_count, acquired_count);
+                    }
+                    Settle::HandedOut { queue, up_to_index } => {
+                        record::put_handed_out(batch, queue.0, up_to_index);
                     }
                 }
             });
@@ -134,18 +139,26 @@ impl Groups {
         acquired_count: u32,
     ) {
         let Some(group) = self.group(group) else { return };
-        let mut settles = group.settles.lock();
-        settles.commands.push(Settle::Returned {
-            queue,
-            entry: entry.0,
-            delivery_count,
-            acquired_count,
-        });
-        let full = settles.commands.len() >= SETTLES_MAX;
-        drop(settles);
-        if full {
-            group.flush();
+        let entry = entry.0;
+        group.add(Settle::Returned { queue, entry, delivery_count, acquired_count });
+    }
+
+    /// Messages of the queue up to this log index may have been delivered.
+    pub(crate) fn handed_out(&self, group: u32, queue: QueueId, up_to_index: u64) {
+        if let Some(group) = self.group(group) {
+            group.add(Settle::HandedOut { queue, up_to_index });
         }
+    }
+
+    /// Stages what waits for a ride, and behind it a mark of the channel's own: once that has
+    /// landed, all of it is durable.
+    pub(crate) fn barrier(&self, group: u32, pressure: &Pressure, holder: &Arc<Holder>) {
+        let Some(opened) = self.group(group) else { return };
+        opened.flush();
+        holder.session.departed(1);
+        let origin = Origin::Channel { holder: holder.clone(), number: None };
+        let meta = EntryMeta::default();
+        self.publish(group, pressure, &[], &meta, &NewMessage::EMPTY, true, origin);
     }
 
     /// Stages what waits for a ride.
@@ -157,6 +170,16 @@ impl Groups {
 }
 
 impl Group {
+    fn add(&self, settle: Settle) {
+        let mut settles = self.settles.lock();
+        settles.commands.push(settle);
+        let full = settles.commands.len() >= SETTLES_MAX;
+        drop(settles);
+        if full {
+            self.flush();
+        }
+    }
+
     fn flush(&self) {
         let mut settles = self.settles.lock();
         if settles.commands.is_empty() {

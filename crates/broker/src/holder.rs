@@ -13,6 +13,7 @@ use broker_core::queue::HolderId;
 use broker_core::{ConsumerTag, Refusal};
 use parking_lot::Mutex;
 
+use crate::observe::traffic::{ChannelFacts, ChannelTraffic, QueueTraffic, TrafficCounts};
 use crate::outbox::Outgoing;
 use crate::session::SessionShared;
 
@@ -20,6 +21,9 @@ pub(crate) struct Holder {
     pub(crate) id: HolderId,
     pub(crate) number: u16,
     pub(crate) session: Arc<SessionShared>,
+    /// What the channel's own task counts and sets.
+    pub(crate) traffic: ChannelTraffic,
+    pub(crate) facts: ChannelFacts,
     pub(crate) deliveries: Mutex<Deliveries>,
     confirms: Mutex<ConfirmState>,
 }
@@ -31,6 +35,7 @@ pub(crate) struct Deliveries {
     /// Queues that deliver here or did; they are told when the channel ends.
     pub(crate) queues: Vec<QueueId>,
     pub(crate) open: bool,
+    pub(crate) traffic: QueueTraffic,
 }
 
 impl Deliveries {
@@ -45,6 +50,8 @@ impl Deliveries {
 struct ConfirmState {
     confirms: Confirms,
     runs: Vec<ConfirmRun>,
+    /// Publishes that were acked or nacked.
+    confirmed: u64,
 }
 
 impl Holder {
@@ -53,18 +60,44 @@ impl Holder {
             id,
             number,
             session,
+            traffic: ChannelTraffic::default(),
+            facts: ChannelFacts::default(),
             deliveries: Mutex::new(Deliveries {
                 unacked: Unacked::new(),
                 queues: Vec::new(),
                 open: true,
+                traffic: QueueTraffic::default(),
             }),
-            confirms: Mutex::new(ConfirmState { confirms: Confirms::new(), runs: Vec::new() }),
+            confirms: Mutex::new(ConfirmState {
+                confirms: Confirms::new(),
+                runs: Vec::new(),
+                confirmed: 0,
+            }),
         }
     }
 
     /// Numbers a publish that waits for this many verdicts; none settles it at once.
     pub(crate) fn number_publish(&self, verdicts: u32) -> u64 {
         self.confirms.lock().confirms.publish(verdicts)
+    }
+
+    /// What passed through the channel.
+    pub(crate) fn traffic_counts(&self) -> TrafficCounts {
+        let taken = self.deliveries.lock().traffic;
+        let confirm = self.confirms.lock().confirmed;
+        TrafficCounts {
+            publish: self.traffic.publish.get(),
+            confirm,
+            return_unroutable: self.traffic.return_unroutable.get(),
+            drop_unroutable: self.traffic.drop_unroutable.get(),
+            deliver: taken.deliver,
+            deliver_no_ack: taken.deliver_no_ack,
+            get: taken.get,
+            get_no_ack: taken.get_no_ack,
+            get_empty: self.traffic.get_empty.get(),
+            ack: self.traffic.ack.get(),
+            redeliver: taken.redeliver,
+        }
     }
 
     /// Publishes that wait for a confirm.
@@ -80,9 +113,11 @@ impl Holder {
     /// Sends the acks and nacks that are due.
     pub(crate) fn send_confirms(&self) {
         let mut state = self.confirms.lock();
-        let ConfirmState { confirms, runs } = &mut *state;
+        let ConfirmState { confirms, runs, confirmed } = &mut *state;
         runs.clear();
+        let open = confirms.open();
         confirms.take(runs);
+        *confirmed += open - confirms.open();
         if runs.is_empty() {
             return;
         }

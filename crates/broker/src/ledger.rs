@@ -5,7 +5,7 @@
 //! is consumed in order, that is two numbers whatever its depth.
 //!
 //! ```text
-//! checkpoint = version u8 · floor u64 · dead u32 · id u64 * dead
+//! checkpoint = version u8 · floor u64 · handed out u64 · dead u32 · id u64 * dead
 //!            · counted u32 · (id u64 · delivery_count u32 · acquired_count u32) * counted
 //! ```
 
@@ -22,7 +22,17 @@ pub(crate) struct Ledger {
     dead: BTreeSet<u64>,
     /// Counts of live entries that were returned.
     counted: BTreeMap<u64, (u32, u32)>,
+    /// Messages up to this log index may have been delivered: a crash forgets who had them.
+    handed_out_index: u64,
+    /// Whether the mark was logged since the node started.
+    marked: bool,
 }
+
+/// Log entries that a handed-out mark is ahead of the delivery that needed it, and the rest at
+/// which the next one is written: one mark for dozens of batches, and after a crash no more than
+/// these come back as redelivered without having been delivered.
+const MARK_AHEAD: u64 = 64;
+const MARK_REST: u64 = 32;
 
 /// A checkpoint read back.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -31,6 +41,8 @@ pub(crate) struct Checkpoint {
     pub(crate) floor: u64,
     pub(crate) dead: BTreeSet<u64>,
     pub(crate) counted: BTreeMap<u64, (u32, u32)>,
+    /// Messages up to this log index may have been delivered.
+    pub(crate) handed_out_index: u64,
 }
 
 impl Ledger {
@@ -49,7 +61,40 @@ impl Ledger {
 
     /// Goes on from a checkpoint.
     pub(crate) fn resume(checkpoint: Checkpoint) -> Self {
-        Self { dead: checkpoint.dead, counted: checkpoint.counted }
+        Self {
+            dead: checkpoint.dead,
+            counted: checkpoint.counted,
+            handed_out_index: checkpoint.handed_out_index,
+            marked: false,
+        }
+    }
+
+    /// A message of this log entry is handed out. Answers the mark to be logged, when one is due.
+    pub(crate) fn hand_out(&mut self, index: u64) -> Option<u64> {
+        if self.marked && index + MARK_REST <= self.handed_out_index {
+            return None;
+        }
+        self.marked = true;
+        self.handed_out_index = self.handed_out_index.max(index + MARK_AHEAD);
+        Some(self.handed_out_index)
+    }
+
+    /// Whether the node has logged a mark for the queue since it started.
+    pub(crate) fn is_marked(&self) -> bool {
+        self.marked
+    }
+
+    /// A mark is read back from the log.
+    pub(crate) fn restore_mark(&mut self, up_to_index: u64) {
+        self.handed_out_index = match up_to_index {
+            0 => 0,
+            index => self.handed_out_index.max(index),
+        };
+    }
+
+    /// The last log index whose messages may have been delivered before the restart.
+    pub(crate) fn handed_out_index(&self) -> u64 {
+        self.handed_out_index
     }
 
     /// An item was copied to a segment and is not wanted any more.
@@ -62,6 +107,7 @@ impl Ledger {
         self.dead = self.dead.split_off(&floor);
         out.push(VERSION);
         out.extend_from_slice(&floor.to_le_bytes());
+        out.extend_from_slice(&self.handed_out_index.to_le_bytes());
         out.extend_from_slice(&(self.dead.len() as u32).to_le_bytes());
         for id in &self.dead {
             out.extend_from_slice(&id.to_le_bytes());
@@ -83,6 +129,7 @@ impl Checkpoint {
             return None;
         }
         let (floor, rest) = rest.split_first_chunk::<8>()?;
+        let (handed_out, rest) = rest.split_first_chunk::<8>()?;
         let (count, rest) = rest.split_first_chunk::<4>()?;
         let (dead, rest) = rest.split_at_checked(u32::from_le_bytes(*count) as usize * 8)?;
         let (count, rest) = rest.split_first_chunk::<4>()?;
@@ -94,6 +141,7 @@ impl Checkpoint {
         let count = |chunk: &[u8]| u32::from_le_bytes(chunk.try_into().expect("four octets"));
         Some(Self {
             floor: u64::from_le_bytes(*floor),
+            handed_out_index: u64::from_le_bytes(*handed_out),
             dead: dead.chunks_exact(8).map(id).collect(),
             counted: counted
                 .chunks_exact(16)
@@ -137,6 +185,18 @@ mod tests {
         let mut bytes = Vec::new();
         ledger.write(8, &mut bytes);
         assert_eq!(Checkpoint::read(&bytes).unwrap(), Checkpoint { floor: 8, ..Default::default() });
+    }
+
+    #[test]
+    fn a_mark_is_due_at_first_and_then_once_in_dozens_of_entries() {
+        let mut ledger = Ledger::default();
+        let marks: Vec<u64> = (1..=10_000).filter_map(|index| ledger.hand_out(index)).collect();
+        assert!(marks.len() <= 10_000 / 32, "{} marks", marks.len());
+        assert!(marks.windows(2).all(|pair| pair[0] < pair[1]));
+        let mut bytes = Vec::new();
+        ledger.write(1, &mut bytes);
+        let read = Checkpoint::read(&bytes).unwrap();
+        assert!(read.handed_out_index >= 10_000);
     }
 
     #[test]

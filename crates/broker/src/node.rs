@@ -20,6 +20,7 @@ use crate::files::Files;
 use crate::groups::Groups;
 use crate::holder::Holder;
 use crate::metadata_store::MetadataStore;
+use crate::observe::traffic::NodeTraffic;
 use crate::options::BrokerOptions;
 use crate::pressure::Pressure;
 use crate::queue::{After, Lane, Queue};
@@ -45,6 +46,7 @@ pub(crate) struct Node {
     pub(crate) replies: Replies,
     pub(crate) counters: Counters,
     pub(crate) failure: crate::failure::Failure,
+    pub(crate) traffic: NodeTraffic,
     ids: AtomicU64,
 }
 
@@ -65,6 +67,7 @@ impl Node {
             replies: Replies::default(),
             counters: Counters::default(),
             failure: crate::failure::Failure::default(),
+            traffic: NodeTraffic::default(),
             ids: AtomicU64::new(1),
         }
     }
@@ -78,6 +81,11 @@ impl Node {
         self.queues.get(&id).map(|queue| queue.value().clone())
     }
 
+    /// The live queues, taken out of the map so that no shard stays locked.
+    pub(crate) fn all_queues(&self) -> Vec<Arc<Queue>> {
+        self.queues.iter().map(|queue| queue.value().clone()).collect()
+    }
+
     /// The one door for change.
     pub(crate) async fn apply(&self, change: &MetadataChange) -> Result<Outcome, Refusal> {
         self.metadata.propose(change).await.unwrap_or_else(|_| Err(self.failure.refusal()))
@@ -86,6 +94,7 @@ impl Node {
     /// Acts on what followed from a committed change.
     pub(crate) fn on_events(&self, events: &[MetadataEvent]) {
         for event in events {
+            self.traffic.on_event(event);
             match event {
                 MetadataEvent::QueueDeclared { record, created: true } => {
                     self.add_queue(record);
@@ -225,7 +234,10 @@ impl Node {
     }
 
     pub(crate) fn forget_session(&self, session: &SessionShared) {
-        self.sessions.remove(&session.id);
+        let removed = self.sessions.remove(&session.id).is_some();
+        if removed && !session.is_internal() {
+            self.traffic.connection_closed();
+        }
     }
 
     /// The place of an item in a segment is free.

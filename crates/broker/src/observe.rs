@@ -7,15 +7,18 @@
 
 mod client;
 mod queue;
+pub(crate) mod traffic;
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
-use broker_core::Refusal;
+use broker_core::{Refusal, VhostName};
 use broker_core::metadata::{ConnectionId, QueueId, QueueRecord};
 use broker_core::queue::QueueCounts;
 
 pub use client::{ChannelView, ConnectionView};
 pub use queue::{ConsumerInfo, QueueView};
+pub use traffic::{ChurnCounts, QueueTraffic, TrafficCounts};
 
 use crate::broker::Broker;
 use crate::queue::After;
@@ -73,6 +76,48 @@ impl Broker {
         };
         session.signals.send(Signal::CloseConnection { refusal });
         true
+    }
+
+    /// What came and went since the node started.
+    pub fn churn(&self) -> ChurnCounts {
+        self.node().traffic.churn()
+    }
+
+    /// What passed through the node since it started, by vhost that exists, and all in all.
+    pub fn traffic(&self) -> (HashMap<VhostName, TrafficCounts>, TrafficCounts) {
+        let (closed, mut total) = self.node().traffic.closed();
+        let mut by_vhost: HashMap<VhostName, TrafficCounts> = closed.into_iter().collect();
+        for session in &self.node().sessions {
+            let channels = session.channels.lock().clone();
+            for channel in channels {
+                let vhost = by_vhost.entry(session.options.vhost.clone()).or_default();
+                *vhost += channel.traffic_counts();
+            }
+        }
+        for counts in by_vhost.values() {
+            total += *counts;
+        }
+        (by_vhost, total)
+    }
+
+    /// Messages that came into an exchange, and copies that left it for queues.
+    pub fn exchange_traffic(&self, vhost: &VhostName, exchange: &str) -> Option<(u64, u64)> {
+        Some(self.node().traffic.exchanges.find(vhost, exchange)?.counts())
+    }
+
+    /// Looks at every queue, one short lock each.
+    pub fn each_queue(&self, mut look: impl FnMut(QueueId, &QueueCounts, &QueueTraffic)) {
+        for queue in self.node().all_queues() {
+            let (counts, traffic) =
+                queue.with_state(|state| (state.machine.counts(), state.traffic));
+            look(queue.id, &counts, &traffic);
+        }
+    }
+
+    /// How many consumers a channel has.
+    pub fn consumer_count(&self, channel: &ChannelView) -> usize {
+        let queues = channel.queues().into_iter().filter_map(|queue| self.node().queue(queue));
+        queues.map(|queue| channel.consumers_in(&queue)).sum()
     }
 
     /// Removes the ready messages of a queue; answers how many, `None` when the queue is gone.

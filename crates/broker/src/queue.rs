@@ -7,8 +7,9 @@
 
 use std::sync::Arc;
 
+use amqp::Table;
 use broker_core::queue::{
-    Consumer, ConsumerId, DispatchBudget, DispatchEnd, Effect, Effects, Entry, EntryId,
+    Consumer, ConsumerId, Delivery, DispatchBudget, DispatchEnd, Effect, Effects, Entry, EntryId, Gone,
     Got, HolderId, Pause, QueueCounts, QueueFault, QueueMachine, RefusedBecause, ReturnCause,
     Settlement, TimedOut, Use,
 };
@@ -21,12 +22,14 @@ use rustc_hash::FxHashMap;
 use storage::{Location, Run, StoreId};
 
 use crate::bounds::{DISPATCH_SLICE, DISPATCH_SLICE_BYTES};
+use crate::apply::{first_id_after, index_of};
 use crate::clock;
 use crate::content::{Batch, Content, LoadedBlob};
 use crate::deliver;
 use crate::holder::Holder;
 use crate::ledger::Ledger;
 use crate::node::Node;
+use crate::observe::traffic::QueueTraffic;
 use crate::record::EntryMeta;
 
 /// Which driver a queue has.
@@ -58,6 +61,10 @@ pub(crate) struct QueueState {
     pub(crate) ledger: Ledger,
     /// Neighbours of the last message that was read from a segment.
     pub(crate) read_ahead: Option<Run>,
+    /// Counted where it happens, under this lock.
+    pub(crate) traffic: QueueTraffic,
+    /// Arguments of those consumers that have any, for listings.
+    pub(crate) consumer_arguments: FxHashMap<ConsumerId, Table>,
     effects: Effects<Content>,
     next_inline_id: u64,
     deadline: Option<Timestamp>,
@@ -105,6 +112,8 @@ impl Queue {
             tags: FxHashMap::default(),
             ledger: Ledger::default(),
             read_ahead: None,
+            traffic: QueueTraffic::default(),
+            consumer_arguments: FxHashMap::default(),
             effects: Vec::new(),
             next_inline_id: 1,
             deadline: None,
@@ -177,6 +186,7 @@ impl Queue {
             };
             let QueueState { machine, effects, .. } = &mut *state;
             machine.enqueue(now, entry, effects);
+            state.traffic.publish += 1;
         }
         self.run(node, now, &mut state, after);
         first_inline_id
@@ -232,6 +242,14 @@ impl Queue {
         Ok(())
     }
 
+    /// Keeps a consumer's arguments for listings.
+    pub(crate) fn note_arguments(&self, consumer: ConsumerId, arguments: Table) {
+        let mut state = self.state.lock();
+        if state.tags.contains_key(&consumer) {
+            state.consumer_arguments.insert(consumer, arguments);
+        }
+    }
+
     /// Whether the consumer is still one of the queue's.
     pub(crate) fn has_consumer(&self, consumer: ConsumerId) -> bool {
         self.state.lock().tags.contains_key(&consumer)
@@ -263,6 +281,7 @@ impl Queue {
         let QueueState { machine, effects, .. } = &mut *state;
         let removed = machine.remove_consumer(now, consumer, effects);
         state.tags.remove(&consumer);
+        state.consumer_arguments.remove(&consumer);
         self.run(node, now, &mut state, after);
         if removed && self.is_abandoned(&state) {
             after.gone = Some(QueueGone::AutoDeleted);
@@ -287,10 +306,11 @@ impl Queue {
         machine.detach(now, holder, cause, effects);
         state.holders.remove(&holder);
         self.run(node, now, &mut state, after);
-        let QueueState { machine, tags, .. } = &mut *state;
+        let QueueState { machine, tags, consumer_arguments, .. } = &mut *state;
         if machine.counts().consumers < before {
             let left: Vec<ConsumerId> = machine.consumers().map(|view| view.consumer.id).collect();
             tags.retain(|id, _| left.contains(id));
+            consumer_arguments.retain(|id, _| left.contains(id));
             if self.is_abandoned(&state) {
                 after.gone = Some(QueueGone::AutoDeleted);
             }
@@ -308,7 +328,7 @@ impl Queue {
         holder: &Arc<Holder>,
         no_ack: bool,
         after: &mut After,
-    ) -> Result<Option<Got<Content>>, QueueFault> {
+    ) -> Result<Option<(Got<Content>, Option<LoadedBlob>)>, QueueFault> {
         let now = clock::now();
         let mut state = self.state.lock();
         if state.deleted {
@@ -316,11 +336,20 @@ impl Queue {
         }
         let QueueState { machine, effects, .. } = &mut *state;
         let got = machine.get(now, holder.id, no_ack, effects)?;
-        if let Some(got) = &got {
+        let got = got.map(|got| {
+            // Read before its place is given back.
+            let loaded = node.load(self.store(), &got.delivery.content);
+            (got, loaded)
+        });
+        if let Some((got, _)) = &got {
             state.holders.insert(holder.id, holder.clone());
+            state.traffic.got(no_ack, got.delivery.redelivered);
+            self.hand_out(node, &mut state.ledger, &got.delivery);
             if no_ack {
                 self.ended(node, &mut state.ledger, got.delivery.entry, &got.delivery.content);
             }
+        } else {
+            state.traffic.get_empty += 1;
         }
         self.run(node, now, &mut state, after);
         Ok(got)
@@ -396,6 +425,7 @@ impl Queue {
             .collect();
         let holders = std::mem::take(&mut state.holders);
         state.tags.clear();
+        state.consumer_arguments.clear();
         state.machine =
             QueueMachine::new(self.kind, &QueueSettings::default(), Timestamp::default());
         drop(state);
@@ -455,6 +485,8 @@ impl Queue {
     ) {
         match effect {
             Effect::Deliver(delivery) => {
+                state.traffic.delivered(delivery.no_ack, delivery.redelivered);
+                self.hand_out(node, &mut state.ledger, &delivery);
                 if delivery.no_ack {
                     self.ended(node, &mut state.ledger, delivery.entry, &delivery.content);
                 }
@@ -467,6 +499,7 @@ impl Queue {
             }
             Effect::Forget { id, content, why } => {
                 node.counters.forgotten(why);
+                state.traffic.ack += u64::from(why == Gone::Acked);
                 self.ended(node, &mut state.ledger, id, &content);
             }
             Effect::DeadLetter { id, content, reason, delivery_count, acquired_count, kept } => {
@@ -506,6 +539,63 @@ impl Queue {
             Effect::ActiveConsumer { .. } => {}
             Effect::QueueExpired => after.gone = Some(QueueGone::Expired),
         }
+    }
+
+    /// A logged message is handed out: after a crash it must come back as redelivered.
+    fn hand_out(&self, node: &Node, ledger: &mut Ledger, delivery: &Delivery<Content>) {
+        let Lane::Group(group) = self.lane else { return };
+        if !delivery.content.is_logged() {
+            return;
+        }
+        if let Some(up_to_index) = ledger.hand_out(index_of(delivery.entry)) {
+            node.groups.handed_out(group, self.id, up_to_index);
+        }
+    }
+
+    /// Whether deliveries of the queue need a mark in the log that is not there yet. The caller
+    /// waits for the group before the first one.
+    pub(crate) fn wants_first_mark(&self, node: &Node) -> Option<u32> {
+        let Lane::Group(group) = self.lane else { return None };
+        let mut state = self.state.lock();
+        if state.ledger.is_marked() {
+            return None;
+        }
+        let newest = state.machine.last_id().map_or(0, index_of);
+        if let Some(up_to_index) = state.ledger.hand_out(newest) {
+            node.groups.handed_out(group, self.id, up_to_index);
+        }
+        Some(group)
+    }
+
+    /// The node stops in order: what was handed out has come back and is counted exactly.
+    pub(crate) fn take_mark_back(&self, node: &Node) {
+        if let Lane::Group(group) = self.lane
+            && self.state.lock().ledger.handed_out_index() > 0
+        {
+            node.groups.handed_out(group, self.id, 0);
+        }
+    }
+
+    /// Recovery is done: what may have been delivered before is redelivered, and the deadlines of
+    /// what was restored begin to count.
+    pub(crate) fn awake(self: &Arc<Self>, node: &Node) {
+        let mut after = After::default();
+        {
+            let mut state = self.state.lock();
+            let QueueState { machine, ledger, .. } = &mut *state;
+            let end = EntryId(first_id_after(ledger.handed_out_index()));
+            let handed_out: Vec<(EntryId, u32)> = machine
+                .live_from(EntryId(0))
+                .take_while(|entry| entry.id < end && ledger.handed_out_index() > 0)
+                .filter(|entry| entry.acquired_count == 0)
+                .map(|entry| (entry.id, entry.delivery_count))
+                .collect();
+            for (id, delivery_count) in handed_out {
+                machine.returned(id, delivery_count, 1, None);
+            }
+        }
+        self.act(node, &mut after, |_, _, _| {});
+        node.carry_out(self, after);
     }
 
     /// A message has left for good: the log learns of it and its place is given back.

@@ -9,6 +9,7 @@
 //! publish  = 1 · meta · targets u16 · queue id u64 * targets · blob length u32 · blob
 //! meta     = flags u8 · priority u8 · published_at u64 · expires_at u64 · delivery_count u32 · acquired_count u32
 //! forget   = 2 · queue id u64 · count u32 · entry id u64 * count
+//! handed   = 4 · queue id u64 · log index u64
 //! returned = 3 · queue id u64 · entry id u64 · delivery_count u32 · acquired_count u32
 //! blob     = flags u8 · exchange (u8 length) · routing key (u8 length) · properties (u32 length) · body
 //! ```
@@ -24,6 +25,7 @@ pub(crate) const BATCH_VERSION: u8 = 1;
 const PUBLISH: u8 = 1;
 const FORGET: u8 = 2;
 const RETURNED: u8 = 3;
+const HANDED_OUT: u8 = 4;
 
 const PERSISTENT: u8 = 1;
 const HAS_PRIORITY: u8 = 2;
@@ -59,6 +61,16 @@ pub(crate) struct NewMessage<'a> {
 }
 
 impl NewMessage<'_> {
+    /// Nothing, for nobody.
+    pub(crate) const EMPTY: NewMessage<'static> = NewMessage {
+        exchange: "",
+        routing_key: "",
+        properties: &[0, 0],
+        body: &[],
+        dead_lettered: false,
+        has_bcc: false,
+    };
+
     /// Length of the blob this message becomes.
     pub(crate) fn blob_len(&self) -> usize {
         1 + 1
@@ -144,12 +156,21 @@ pub(crate) fn put_returned(out: &mut Vec<u8>, queue: u64, entry: u64, delivery: 
     out.extend_from_slice(&acquired.to_le_bytes());
 }
 
+/// Appends a handed-out mark: messages of the queue up to this log index may have been delivered.
+/// 0 takes earlier marks back.
+pub(crate) fn put_handed_out(out: &mut Vec<u8>, queue: u64, up_to_index: u64) {
+    out.push(HANDED_OUT);
+    out.extend_from_slice(&queue.to_le_bytes());
+    out.extend_from_slice(&up_to_index.to_le_bytes());
+}
+
 /// One command of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Command<'a> {
     Publish { meta: EntryMeta, targets: Ids<'a>, blob_at: u32, blob_len: u32 },
     Forget { queue: u64, entries: Ids<'a> },
     Returned { queue: u64, entry: u64, delivery_count: u32, acquired_count: u32 },
+    HandedOut { queue: u64, up_to_index: u64 },
 }
 
 /// Little-endian u64 ids in place.
@@ -250,6 +271,7 @@ impl<'a> Commands<'a> {
                 delivery_count: self.u32()?,
                 acquired_count: self.u32()?,
             }),
+            HANDED_OUT => Ok(Command::HandedOut { queue: self.u64()?, up_to_index: self.u64()? }),
             command => Err(BatchFault::UnknownCommand { command, at }),
         }
     }
@@ -341,6 +363,7 @@ mod tests {
         put_publish(&mut batch, &meta(), [7, 9].into_iter(), &MESSAGE);
         put_forget(&mut batch, 7, &[1, 2, 3]);
         put_returned(&mut batch, 9, 5, 1, 2);
+        put_handed_out(&mut batch, 9, 77);
         batch
     }
 
@@ -364,6 +387,7 @@ mod tests {
         let returned =
             Command::Returned { queue: 9, entry: 5, delivery_count: 1, acquired_count: 2 };
         assert_eq!(commands[2], returned);
+        assert_eq!(commands[3], Command::HandedOut { queue: 9, up_to_index: 77 });
     }
 
     #[test]
@@ -372,7 +396,7 @@ mod tests {
         for len in 0..batch.len() {
             let Ok(commands) = Commands::of(&batch[..len]) else { continue };
             let whole = commands.take_while(Result::is_ok).count();
-            assert!(whole < 3, "a cut at {len} still read three commands");
+            assert!(whole < 4, "a cut at {len} still read four commands");
         }
     }
 

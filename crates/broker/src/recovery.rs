@@ -180,6 +180,10 @@ fn replay_record(
                 let Some(queue) = live(node, stores, &record, queue) else { continue };
                 forget(node, &queue, entries.iter());
             }
+            Command::HandedOut { queue, up_to_index } => {
+                let Some(queue) = live(node, stores, &record, queue) else { continue };
+                queue.with_state(|state| state.ledger.restore_mark(up_to_index));
+            }
             Command::Returned { queue, entry, delivery_count, acquired_count } => {
                 let Some(queue) = live(node, stores, &record, queue) else { continue };
                 queue.with_state(|state| {

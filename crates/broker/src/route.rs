@@ -11,6 +11,7 @@ use crate::clock;
 use crate::content::Batch;
 use crate::groups::LOCAL_LANE;
 use crate::node::Node;
+use crate::observe::traffic::ExchangeTraffic;
 use crate::origin::{self, Origin};
 use crate::queue::{After, Arrival, Lane, Queue, resident};
 use crate::record::{self, EntryMeta, NewMessage};
@@ -22,6 +23,8 @@ pub(crate) struct Route {
     inline: SmallVec<[Arc<Queue>; 2]>,
     /// Queue ids by group.
     groups: SmallVec<[(u32, SmallVec<[u64; 4]>); 2]>,
+    /// The counters of the exchange that it begins at.
+    exchange: Option<Arc<ExchangeTraffic>>,
 }
 
 impl Route {
@@ -34,6 +37,24 @@ impl Route {
             }
         }
         route
+    }
+
+    /// As [`Route::of`], for publishes to an exchange that counts them.
+    pub(crate) fn from_exchange(
+        exchange: Arc<ExchangeTraffic>,
+        queues: impl Iterator<Item = Arc<Queue>>,
+    ) -> Self {
+        Self { exchange: Some(exchange), ..Self::of(queues) }
+    }
+
+    pub(crate) fn exchange(&self) -> Option<&Arc<ExchangeTraffic>> {
+        self.exchange.as_ref()
+    }
+
+    /// How many queues a message goes to.
+    pub(crate) fn copies(&self) -> u64 {
+        let grouped: usize = self.groups.iter().map(|(_, queues)| queues.len()).sum();
+        (self.inline.len() + grouped) as u64
     }
 
     fn add_to_group(&mut self, group: u32, queue: u64) {

@@ -10,6 +10,7 @@ use smallvec::SmallVec;
 
 use crate::bounds::ROUTES_CACHED_MAX;
 use crate::node::Node;
+use crate::observe::traffic::ExchangeTraffic;
 use crate::route::Route;
 
 /// Exchange and key are chosen by clients: std's hasher withstands floods.
@@ -20,6 +21,7 @@ pub(crate) struct RouteCache {
     count: usize,
     /// Most publishers use one exchange and key.
     last: Option<(Box<str>, Box<str>, Arc<Route>)>,
+    last_counters: Option<(Box<str>, Arc<ExchangeTraffic>)>,
     routed: Routed,
 }
 
@@ -67,10 +69,23 @@ impl RouteCache {
         request: &RouteRequest<'_>,
     ) -> Result<Arc<Route>, Refusal> {
         let metadata = node.metadata.read();
-        let vhost = metadata.vhost(vhost)?;
-        vhost.route(request, &mut self.routed)?;
+        metadata.vhost(vhost)?.route(request, &mut self.routed)?;
         drop(metadata);
-        Ok(Arc::new(Route::of(self.routed.queues.iter().filter_map(|id| node.queue(*id)))))
+        let exchange = self.counters(node, vhost, request.exchange);
+        let queues = self.routed.queues.iter().filter_map(|id| node.queue(*id));
+        Ok(Arc::new(Route::from_exchange(exchange, queues)))
+    }
+
+    /// The counters of an exchange; those of the last one are at hand.
+    fn counters(&mut self, node: &Node, vhost: &VhostName, exchange: &str) -> Arc<ExchangeTraffic> {
+        if let Some((last, counters)) = &self.last_counters
+            && **last == *exchange
+        {
+            return counters.clone();
+        }
+        let counters = node.traffic.exchanges.of(vhost, exchange);
+        self.last_counters = Some((exchange.into(), counters.clone()));
+        counters
     }
 
     fn forget_if_outdated(&mut self, node: &Node) {
@@ -85,6 +100,7 @@ impl RouteCache {
         self.by_exchange.clear();
         self.count = 0;
         self.last = None;
+        self.last_counters = None;
     }
 
     fn cached(&mut self, exchange: &str, routing_key: &str) -> Option<Arc<Route>> {

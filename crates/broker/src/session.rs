@@ -14,6 +14,7 @@ use tokio::sync::Notify;
 use crate::channel::Channel;
 use crate::holder::Holder;
 use crate::node::Node;
+use crate::observe::INTERNAL_MECHANISM;
 use crate::outbox::Outbox;
 use crate::queue::Queue;
 use crate::signals::{Signal, Signals};
@@ -77,6 +78,11 @@ impl SessionShared {
             owns_exclusive: AtomicBool::new(false),
             channels: Mutex::default(),
         }
+    }
+
+    /// Whether it was opened within the process, for the HTTP API.
+    pub(crate) fn is_internal(&self) -> bool {
+        self.options.mechanism == INTERNAL_MECHANISM
     }
 
     pub(crate) fn departed(&self, messages: u64) {
@@ -153,6 +159,9 @@ impl Session {
         let id = HolderId(self.node.next_id());
         let holder = Arc::new(Holder::new(id, number, self.shared.clone()));
         self.shared.channels.lock().push(holder.clone());
+        if !self.shared.is_internal() {
+            self.node.traffic.channel_opened();
+        }
         Ok(Channel::new(self.node.clone(), holder))
     }
 
@@ -182,6 +191,7 @@ impl Session {
         let holders = std::mem::take(&mut *self.shared.channels.lock());
         for holder in holders {
             self.node.detach(&holder, ReturnCause::ConnectionLost).await;
+            self.node.traffic.channel_closed(&holder);
         }
         if self.shared.owns_exclusive.swap(false, Ordering::AcqRel) {
             self.node.end_connection(self.shared.id).await;

@@ -11,10 +11,12 @@ mod internal_client;
 mod list;
 mod options;
 mod paths;
+mod process;
 mod routes;
 mod server;
 mod show;
 mod state;
+mod statistics;
 mod time;
 
 pub use options::{ListenerInfo, ManagementOptions};

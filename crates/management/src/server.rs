@@ -37,6 +37,7 @@ impl Management {
     /// # Errors
     /// The address is taken, not allowed or not there.
     pub fn bind_api(&self, address: SocketAddr) -> io::Result<HttpServer> {
+        self.api.sample();
         self.bind(address, routes::api(self.api.clone()))
     }
 

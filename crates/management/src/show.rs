@@ -1,6 +1,7 @@
 //! From what the broker keeps to the shapes of the API.
 
 mod client;
+pub(crate) mod stats;
 mod topology;
 
 pub(crate) use client::{channel, connection, consumer, user_connection};

@@ -1,14 +1,16 @@
 //! What every handler shares.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Once, OnceLock, Weak};
 
 use auth::Authenticator;
 use broker::Broker;
 use broker_core::metadata::{MetadataChange, Outcome};
+use parking_lot::Mutex;
 
 use crate::error::Result;
 use crate::options::{ListenerInfo, ManagementOptions};
+use crate::statistics::{self, Statistics};
 use crate::time::now_ms;
 
 /// The state of the HTTP side. Cheap to clone.
@@ -22,6 +24,17 @@ struct Inner {
     listeners: OnceLock<Vec<ListenerInfo>>,
     auth_attempts: Attempts,
     started_at_ms: u64,
+    statistics: Mutex<Statistics>,
+    sampling: Once,
+}
+
+/// The state without keeping it alive.
+pub(crate) struct WeakApi(Weak<Inner>);
+
+impl WeakApi {
+    pub(crate) fn upgrade(&self) -> Option<Api> {
+        self.0.upgrade().map(Api)
+    }
 }
 
 impl Api {
@@ -37,6 +50,8 @@ impl Api {
             listeners: OnceLock::new(),
             auth_attempts: Attempts::default(),
             started_at_ms: now_ms(),
+            statistics: Mutex::default(),
+            sampling: Once::new(),
         }))
     }
 
@@ -54,6 +69,18 @@ impl Api {
 
     pub(crate) fn node(&self) -> &str {
         &self.0.options.node
+    }
+
+    pub(crate) fn statistics(&self) -> &Mutex<Statistics> {
+        &self.0.statistics
+    }
+
+    /// Begins to sample, once; within a tokio runtime.
+    pub(crate) fn sample(&self) {
+        let weak = WeakApi(Arc::downgrade(&self.0));
+        self.0.sampling.call_once(|| {
+            tokio::spawn(statistics::run(weak));
+        });
     }
 
     /// Logins over HTTP.

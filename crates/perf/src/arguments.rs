@@ -157,10 +157,9 @@ mod tests {
 
     #[test]
     fn json_types_become_the_types_brokers_take() {
-        let json: JsonTable =
-            r#"{"n":5,"s":"x","b":true,"f":1.5,"v":null,"a":[1],"t":{"k":"v"}}"#
-                .parse()
-                .unwrap();
+        let json: JsonTable = r#"{"n":5,"s":"x","b":true,"f":1.5,"v":null,"a":[1],"t":{"k":"v"}}"#
+            .parse()
+            .unwrap();
         let get = |key: &str| json.table.get(key).unwrap().clone();
         assert_eq!(get("n"), Value::I64(5));
         assert_eq!(get("s"), Value::from("x"));

@@ -122,7 +122,9 @@ impl Filler {
 
     /// Whether `piece`, which begins at byte `at` of a body of `body_bytes`, is as it was sent.
     pub(crate) fn matches(&self, at: usize, piece: &[u8], body_bytes: usize) -> bool {
-        let skipped = stamped_bytes(body_bytes).saturating_sub(at).min(piece.len());
+        let skipped = stamped_bytes(body_bytes)
+            .saturating_sub(at)
+            .min(piece.len());
         let from = at + skipped;
         self.0.get(from..at + piece.len()) == Some(&piece[skipped..])
     }
@@ -235,7 +237,9 @@ impl SizeDraw {
                 };
                 size
             }
-            BodySizes::Range { low, high } => self.random.between(*low as u64, *high as u64) as usize,
+            BodySizes::Range { low, high } => {
+                self.random.between(*low as u64, *high as u64) as usize
+            }
         }
     }
 }
@@ -269,7 +273,10 @@ mod tests {
         let without_time = Stamp::read(&bytes[..8]).unwrap();
         assert_eq!(without_time.identity, identity(3, 9));
         assert_eq!(without_time.published_ns, None);
-        assert_eq!([0, 7, 8, 15, 16, 99].map(stamped_bytes), [0, 0, 8, 8, 16, 16]);
+        assert_eq!(
+            [0, 7, 8, 15, 16, 99].map(stamped_bytes),
+            [0, 0, 8, 8, 16, 16]
+        );
     }
 
     #[test]
@@ -283,7 +290,10 @@ mod tests {
         assert!(!filler.matches(0, &body, 40));
         assert!(!filler.matches(10, &body[10..30], 40));
         assert!(filler.matches(20, &body[20..], 40));
-        assert!(!filler.matches(30, &[b'x'; 20], 50), "longer than any body sent");
+        assert!(
+            !filler.matches(30, &[b'x'; 20], 50),
+            "longer than any body sent"
+        );
         assert!(filler.matches(0, b"abc", 3), "no stamp in three bytes");
     }
 

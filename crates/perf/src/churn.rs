@@ -140,7 +140,9 @@ impl Worker {
 
     fn round_done(&mut self, began_ns: u64) {
         let now_ns = now_ns();
-        self.tally.churn_latency.record(now_ns.saturating_sub(began_ns));
+        self.tally
+            .churn_latency
+            .record(now_ns.saturating_sub(began_ns));
         self.tally.counts.churned += 1;
         self.tally.last.churned_ns = now_ns;
         self.live.publish(&self.tally.counts);

@@ -69,7 +69,11 @@ impl TargetResult {
     /// Each different reason why rounds failed, and how many did.
     pub(crate) fn failures(&self) -> Vec<(String, usize)> {
         let mut failures: Vec<(String, usize)> = Vec::new();
-        for reason in self.rounds.iter().filter_map(|round| round.failure.as_ref()) {
+        for reason in self
+            .rounds
+            .iter()
+            .filter_map(|round| round.failure.as_ref())
+        {
             match failures.iter_mut().find(|(known, _)| known == reason) {
                 Some((_, times)) => *times += 1,
                 None => failures.push((reason.clone(), 1)),
@@ -149,7 +153,10 @@ async fn compare_one(
                 break;
             }
             let name = &scenario.name;
-            progress.label(format!("{name} {} {round}/{}  ", target.name, options.rounds));
+            progress.label(format!(
+                "{name} {} {round}/{}  ",
+                target.name, options.rounds
+            ));
             let spec = spec(options, client, &scenario, target, random.next_u64());
             let ran = run(&spec, interrupt, progress).await;
             result.take(ran, progress);

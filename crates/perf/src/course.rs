@@ -20,8 +20,8 @@ use crate::orders::{Order, Orders};
 use crate::process::{self, ProcessSample};
 use crate::progress::Progress;
 
-pub(crate) use steps::{Drain, Schedule};
 use steps::Steps;
+pub(crate) use steps::{Drain, Schedule};
 
 /// How often the rule book is asked, for few and for many connections.
 const STEP_EVERY: Duration = Duration::from_millis(5);
@@ -181,7 +181,8 @@ impl Course<'_> {
     fn sample_second(&mut self, now_ns: u64, counts: Counts) {
         let (before_ns, before, broker_before) = self.last_second;
         let broker = sample(self.watched);
-        let per_second = |now: u64, before: u64| rate(now.saturating_sub(before), before_ns, now_ns);
+        let per_second =
+            |now: u64, before: u64| rate(now.saturating_sub(before), before_ns, now_ns);
         let cpu_percent = broker.zip(broker_before).map(|(now, before)| {
             let seconds = seconds_between(before_ns, now_ns);
             ((now.cpu_seconds - before.cpu_seconds) / seconds * 100.0).round()

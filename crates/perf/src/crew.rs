@@ -70,10 +70,7 @@ impl Crew {
         for (number, workers) in connections.into_iter().enumerate() {
             let live = Arc::new(LiveCounts::default());
             crew.live.push(Arc::clone(&live));
-            let place = Place {
-                number,
-                workers,
-            };
+            let place = Place { number, workers };
             let materials = Arc::clone(&materials);
             let (orders, ready, gate) = (orders.clone(), ready.clone(), Arc::clone(&gate));
             crew.tasks.spawn(async move {
@@ -200,7 +197,9 @@ pub(crate) async fn select_confirms(
     channel: u16,
 ) -> Result<(), ClientFault> {
     let select = confirm::AMQPMethod::Select(confirm::Select { nowait: false });
-    connection.call(channel, &AMQPClass::Confirm(select)).await?;
+    connection
+        .call(channel, &AMQPClass::Confirm(select))
+        .await?;
     Ok(())
 }
 

@@ -12,9 +12,7 @@ use amqp::{ContentHeader, Frame, FrameKind, Method};
 use tokio::sync::watch;
 use tokio::time::{Interval, MissedTickBehavior};
 
-use crate::client::{
-    ClientFault, Connection, WRITE_BYTES_MAX, acknowledge_close, closing_fault,
-};
+use crate::client::{ClientFault, Connection, WRITE_BYTES_MAX, acknowledge_close, closing_fault};
 use crate::clock::{Alarm, now_ns};
 use crate::figures::{LiveCounts, Tally};
 use crate::orders::Orders;

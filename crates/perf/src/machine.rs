@@ -15,7 +15,6 @@ pub(crate) struct Machine {
     pub(crate) load_before: String,
 }
 
-
 impl Machine {
     pub(crate) fn look() -> Self {
         let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
@@ -37,7 +36,9 @@ fn cpu_model(cpuinfo: &str) -> String {
 }
 
 fn memory_bytes(meminfo: &str) -> u64 {
-    let total = meminfo.lines().find_map(|line| line.strip_prefix("MemTotal:"));
+    let total = meminfo
+        .lines()
+        .find_map(|line| line.strip_prefix("MemTotal:"));
     total
         .map(first_word)
         .and_then(|kilobytes| kilobytes.parse::<u64>().ok())
@@ -46,7 +47,10 @@ fn memory_bytes(meminfo: &str) -> u64 {
 }
 
 fn first_word(text: &str) -> String {
-    text.split_whitespace().next().unwrap_or_default().to_owned()
+    text.split_whitespace()
+        .next()
+        .unwrap_or_default()
+        .to_owned()
 }
 
 #[cfg(test)]

@@ -70,7 +70,7 @@ fn main() -> ExitCode {
         }
     };
     outcome.unwrap_or_else(|fault| {
-        eprintln!("sluicemq-perf: {fault:#}");
+        eprintln!("sluicemq-perf: {fault}");
         ExitCode::from(EXIT_FAULT)
     })
 }

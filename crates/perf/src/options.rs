@@ -33,7 +33,11 @@ pub(crate) enum Command {
 #[derive(Clone, Debug, Args)]
 pub(crate) struct RunOptions {
     /// The broker's address; several times for several nodes, which connections take in turn.
-    #[arg(long = "uri", value_name = "URI", default_value = "amqp://127.0.0.1:5672")]
+    #[arg(
+        long = "uri",
+        value_name = "URI",
+        default_value = "amqp://127.0.0.1:5672"
+    )]
     pub(crate) uris: Vec<Endpoint>,
     #[command(flatten)]
     pub(crate) broker: BrokerOptions,
@@ -75,7 +79,11 @@ pub(crate) struct CompareOptions {
 #[derive(Clone, Debug, Args)]
 pub(crate) struct SoakOptions {
     /// The broker's address; several times for several nodes, which actors take in turn.
-    #[arg(long = "uri", value_name = "URI", default_value = "amqp://127.0.0.1:5672")]
+    #[arg(
+        long = "uri",
+        value_name = "URI",
+        default_value = "amqp://127.0.0.1:5672"
+    )]
     pub(crate) uris: Vec<Endpoint>,
     #[command(flatten)]
     pub(crate) broker: BrokerOptions,

@@ -97,10 +97,7 @@ struct Ran {
     connections: usize,
 }
 
-async fn declare(
-    spec: &RunSpec,
-    plan: &Plan,
-) -> Result<(ServerIdentity, Topology), ClientFault> {
+async fn declare(spec: &RunSpec, plan: &Plan) -> Result<(ServerIdentity, Topology), ClientFault> {
     let mut control = Control::open(&spec.endpoints[0], &spec.client).await?;
     let topology = if spec.load.churn.is_some() {
         Topology::default()

@@ -281,10 +281,9 @@ mod tests {
 
     #[test]
     fn a_file_may_span_lines_comment_and_quote() {
-        let scenario = parse(
-            "# about\n--size 16   # bytes\n--queue-args '{\"x-max-length\": 5}'\n--time 1\n",
-        )
-        .unwrap();
+        let scenario =
+            parse("# about\n--size 16   # bytes\n--queue-args '{\"x-max-length\": 5}'\n--time 1\n")
+                .unwrap();
         let arguments = scenario.load.queue_args.unwrap();
         assert!(arguments.table.contains_key("x-max-length"));
         assert_eq!(scenario.load.time, Some(1.0));

@@ -126,7 +126,12 @@ pub(crate) async fn soak(
     let client = options.broker.client();
     let mut control = Control::open(&options.uris[0], &client).await?;
     let identity = control.server().clone();
-    let name = |number: u32| format!("sluicemq-perf-soak-{:08x}-{number}", random_half(seed, mark));
+    let name = |number: u32| {
+        format!(
+            "sluicemq-perf-soak-{:08x}-{number}",
+            random_half(seed, mark)
+        )
+    };
     let queues: Vec<String> = (1..=options.queues).map(name).collect();
     for queue in &queues {
         control.ensure_queue(queue, &declaration(options)).await?;

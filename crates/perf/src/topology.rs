@@ -98,7 +98,11 @@ impl Control {
         Ok(true)
     }
 
-    async fn ensure_exchange(&mut self, load: &LoadOptions, name: &str) -> Result<bool, ClientFault> {
+    async fn ensure_exchange(
+        &mut self,
+        load: &LoadOptions,
+        name: &str,
+    ) -> Result<bool, ClientFault> {
         let passive = exchange::Declare {
             exchange: name.into(),
             kind: load.exchange_type.as_str().into(),
@@ -121,7 +125,12 @@ impl Control {
         Ok(true)
     }
 
-    async fn bind(&mut self, load: &LoadOptions, exchange: &str, name: &str) -> Result<(), ClientFault> {
+    async fn bind(
+        &mut self,
+        load: &LoadOptions,
+        exchange: &str,
+        name: &str,
+    ) -> Result<(), ClientFault> {
         let binding_key = load.binding_key.as_ref().unwrap_or(&load.routing_key);
         let bind = queue::Bind {
             queue: name.into(),

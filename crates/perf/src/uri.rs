@@ -185,18 +185,12 @@ mod tests {
             .unwrap()
             .to_string();
         assert_eq!(text, "amqp://[::1]:7000/x%2Fy");
-        assert_eq!(
-            parse("amqp://h").unwrap().to_string(),
-            "amqp://h:5672"
-        );
+        assert_eq!(parse("amqp://h").unwrap().to_string(), "amqp://h:5672");
     }
 
     #[test]
     fn each_bad_part_is_named() {
-        assert_eq!(
-            parse("http://h"),
-            Err(UriFault::Scheme("http:".to_owned()))
-        );
+        assert_eq!(parse("http://h"), Err(UriFault::Scheme("http:".to_owned())));
         assert_eq!(parse("amqp://:5672"), Err(UriFault::NoHost));
         assert_eq!(parse("amqp://[::1"), Err(UriFault::NoHost));
         assert_eq!(

@@ -1,10 +1,12 @@
 //! One run of a broker: opened, listening, ready, until it is told to stop; then drained.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use amqp_server::AmqpServer;
 use auth::{Authenticator, FirstUser};
 use broker::Broker;
+use management::Management;
 use settings::{Loaded, Settings, Sources};
 
 use crate::directory::MetadataDirectory;
@@ -16,6 +18,7 @@ use crate::signals::{Drained, Signals, Wish, drain};
 use crate::{first_run, listen, wiring};
 
 const AMQP: &str = "listeners.amqp";
+const MANAGEMENT: &str = "listeners.management";
 
 /// Runs a broker until a signal, or a failure that it cannot live with, ends it.
 pub(crate) async fn run(
@@ -27,14 +30,18 @@ pub(crate) async fn run(
     // Before anything is opened, so that no signal falls into a gap.
     let mut signals = Signals::catch().map_err(Failure::Signals)?;
     tell_settings(&loaded);
-    let settings = loaded.settings;
+    let Loaded {
+        settings,
+        files: config_files,
+        ..
+    } = loaded;
     let broker = tokio::select! {
         opened = open(&settings) => opened?,
         // Recovery may take long, and may be broken off: it changes nothing that is confirmed.
         () = signals.stop() => return Ok(()),
     };
     let mut serving = Serving::default();
-    match begin(&settings, &broker, first_user, &mut serving).await {
+    match begin(&settings, &broker, &config_files, first_user, &mut serving).await {
         Ok(addresses) => eprintln!("{addresses}"),
         Err(failure) => {
             stop(serving, &broker).await?;
@@ -66,6 +73,7 @@ async fn open(settings: &Settings) -> Result<Broker, Failure> {
 async fn begin(
     settings: &Settings,
     broker: &Broker,
+    config_files: &[PathBuf],
     first_user: &FirstUser,
     serving: &mut Serving,
 ) -> Result<Addresses, Failure> {
@@ -94,6 +102,20 @@ async fn begin(
         addresses.amqp = server.local_addr().ok();
         serving.add(AMQP, |shutdown| server.serve(shutdown));
     }
+
+    let management = Management::new(
+        broker.clone(),
+        authenticator,
+        wiring::management_options(settings, config_files),
+    );
+    let bound = listen::bind(MANAGEMENT, settings.listeners.management, |address| {
+        management.bind_api(address)
+    })?;
+    if let Some(server) = bound {
+        addresses.management = server.local_addr().ok();
+        serving.add(MANAGEMENT, |shutdown| server.serve(shutdown));
+    }
+    management.announce(wiring::listener_infos(&addresses));
     Ok(addresses)
 }
 

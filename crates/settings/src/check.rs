@@ -43,10 +43,7 @@ impl Broken {
     pub(crate) fn fault(self, keys: &Keys, layers: &[Layer], settings: &Settings) -> Fault {
         let path = KeyPath::dotted(self.key);
         let tree = serde_yaml::to_value(settings).unwrap_or_else(|_| keys.defaults().clone());
-        let found = match path.value(&tree) {
-            Some(Value::String(text)) => text.clone(),
-            other => layer::shown(&path, other.unwrap_or(&Value::Null)),
-        };
+        let found = layer::plain(&path, path.value(&tree).unwrap_or(&Value::Null));
         Fault {
             origin: last_word(layers, &path).origin_of(&path, Aim::Value),
             key: Some(self.key.to_owned()),

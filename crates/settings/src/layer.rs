@@ -295,12 +295,23 @@ fn bad_value(path: &KeyPath, tree: &Value, message: &str) -> Problem {
     }
 }
 
+/// Stands for a value that must not be shown.
+const HIDDEN: &str = "(hidden)";
+
 /// A value as it may appear in messages: passwords are not shown.
 pub(crate) fn shown(path: &KeyPath, value: &Value) -> String {
     if path.to_string().contains("password") {
-        "(hidden)".to_owned()
+        HIDDEN.to_owned()
     } else {
         yaml::show(value)
+    }
+}
+
+/// A value as a reader of the log expects it: a text without quotes.
+pub(crate) fn plain(path: &KeyPath, value: &Value) -> String {
+    match (shown(path, value), value) {
+        (shown, Value::String(text)) if shown != HIDDEN => text.clone(),
+        (shown, _) => shown,
     }
 }
 

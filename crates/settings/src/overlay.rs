@@ -92,7 +92,7 @@ pub(crate) fn changed(keys: &Keys, layers: &[Layer], settings: &Settings) -> Vec
     paths
         .filter(differs)
         .map(|path| Changed {
-            value: layer::shown(&path, path.value(&tree).unwrap_or(&Value::Null)),
+            value: layer::plain(&path, path.value(&tree).unwrap_or(&Value::Null)),
             origin: last_word(layers, &path).origin_of(&path, Aim::Value),
             key: path.to_string(),
         })

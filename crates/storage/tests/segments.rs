@@ -240,7 +240,7 @@ fn a_segment_goes_when_nothing_in_it_lives_and_not_before() {
     // The open one too, once it is empty; what comes later begins another.
     segments.drop_store(STORE);
     wait_until("all are removed", || segment_names(&disk).is_empty());
-    assert_eq!(segments.stores(), []);
+    wait_until("the store is forgotten", || segments.stores().is_empty());
     let later = append(segments, STORE, 200..201);
     assert_eq!(segments.read(STORE, &later[0].1).unwrap(), body(200));
 }

@@ -74,6 +74,26 @@ fn recover_makes_room_for_a_consumer_at_its_limit() {
     });
 }
 
+// amqp 1.8.3.17: clients forget what they hold when recover-ok comes, so that nothing that comes
+// again may come before it.
+#[test]
+fn recover_ok_comes_before_the_messages_that_come_again() {
+    conformance(|trial| {
+        for kind in BOTH {
+            let (channel, queue) = filled(trial, kind, &["a", "b", "c"]);
+            channel.prefetch(3);
+            channel.consume(&ConsumerSpec::of(&queue));
+            channel.expect_deliveries(3);
+            for _ in 0..20 {
+                channel.send(&basic_recover(true));
+                let (first, _) = channel.wait_for(&["basic.deliver", "basic.recover-ok"]);
+                assert_eq!(first.name, "basic.recover-ok", "{kind}");
+                channel.expect_deliveries(3);
+            }
+        }
+    });
+}
+
 // rabbitmq: keeping messages with their consumer is not there.
 #[test]
 fn recover_without_requeue_closes_with_540() {

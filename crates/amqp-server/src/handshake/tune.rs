@@ -25,7 +25,7 @@ pub(crate) struct Tuned {
 
 /// An answer outside of what was offered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub(super) enum TuneFault {
+pub(crate) enum TuneFault {
     /// Zero, where there is a limit.
     #[error("negotiated {term} = 0 (no limit) is higher than the maximum allowed value ({max})")]
     NoLimit { term: &'static str, max: u32 },

@@ -102,7 +102,14 @@ impl Confirms {
                 return number;
             }
         }
-        self.waiting.insert(number, Waiting { last: number, targets, rejected: false });
+        self.waiting.insert(
+            number,
+            Waiting {
+                last: number,
+                targets,
+                rejected: false,
+            },
+        );
         number
     }
 
@@ -115,7 +122,9 @@ impl Confirms {
     pub fn settled_range(&mut self, numbers: RangeInclusive<u64>, verdict: Verdict) {
         let (mut from, to) = numbers.into_inner();
         while from <= to {
-            let Some((first, run)) = self.run_at_or_after(from) else { return };
+            let Some((first, run)) = self.run_at_or_after(from) else {
+                return;
+            };
             if first > to {
                 return;
             }
@@ -124,11 +133,22 @@ impl Confirms {
             self.cut(first, run, part_first, part_last);
             let rejected = run.rejected || verdict == Verdict::Rejected;
             if run.targets == 1 {
-                let confirm = if rejected { Confirm::Nack } else { Confirm::Ack };
+                let confirm = if rejected {
+                    Confirm::Nack
+                } else {
+                    Confirm::Ack
+                };
                 self.finish(part_first, part_last, confirm);
             } else {
                 let targets = run.targets - 1;
-                self.keep(part_first, Waiting { last: part_last, targets, rejected });
+                self.keep(
+                    part_first,
+                    Waiting {
+                        last: part_last,
+                        targets,
+                        rejected,
+                    },
+                );
             }
             from = part_last + 1;
         }
@@ -139,7 +159,10 @@ impl Confirms {
         if let Some((first, run)) = before.filter(|(_, run)| run.last >= number) {
             return Some((*first, *run));
         }
-        self.waiting.range(number..).next().map(|(first, run)| (*first, *run))
+        self.waiting
+            .range(number..)
+            .next()
+            .map(|(first, run)| (*first, *run))
     }
 
     /// Takes a part out of a run; what is left of it stays.
@@ -147,7 +170,13 @@ impl Confirms {
         if part_first == first {
             self.waiting.remove(&first);
         } else {
-            self.waiting.insert(first, Waiting { last: part_first - 1, ..run });
+            self.waiting.insert(
+                first,
+                Waiting {
+                    last: part_first - 1,
+                    ..run
+                },
+            );
         }
         if part_last < run.last {
             self.waiting.insert(part_last + 1, run);
@@ -175,7 +204,11 @@ impl Confirms {
             previous.last = last;
             return;
         }
-        self.done.push(Done { first, last, confirm });
+        self.done.push(Done {
+            first,
+            last,
+            confirm,
+        });
     }
 
     /// Appends the confirms that can be sent, in the order to send them.
@@ -221,11 +254,19 @@ impl Confirms {
 fn flush(group: &mut Option<Done>, grouped: &mut u64, runs: &mut Vec<ConfirmRun>) {
     if let Some(done) = group.take() {
         let multiple = *grouped > 1;
-        runs.push(ConfirmRun { up_to: done.last, multiple, confirm: done.confirm });
+        runs.push(ConfirmRun {
+            up_to: done.last,
+            multiple,
+            confirm: done.confirm,
+        });
     }
     *grouped = 0;
 }
 
 fn single(number: u64, confirm: Confirm) -> ConfirmRun {
-    ConfirmRun { up_to: number, multiple: false, confirm }
+    ConfirmRun {
+        up_to: number,
+        multiple: false,
+        confirm,
+    }
 }

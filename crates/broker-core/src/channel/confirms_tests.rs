@@ -9,14 +9,26 @@ use super::{Confirm, ConfirmRun, Confirms, Verdict};
 fn taken(confirms: &mut Confirms) -> Vec<(u64, bool, Confirm)> {
     let mut runs = Vec::new();
     confirms.take(&mut runs);
-    runs.into_iter().map(|run| (run.up_to, run.multiple, run.confirm)).collect()
+    runs.into_iter()
+        .map(|run| (run.up_to, run.multiple, run.confirm))
+        .collect()
 }
 
 #[test]
 fn publishes_are_numbered_from_one_and_unroutable_ones_are_done_at_once() {
     let mut confirms = Confirms::new();
-    assert_eq!((confirms.publish(0), confirms.publish(1), confirms.publish(0)), (1, 2, 3));
-    assert_eq!(taken(&mut confirms), [(1, false, Confirm::Ack), (3, false, Confirm::Ack)]);
+    assert_eq!(
+        (
+            confirms.publish(0),
+            confirms.publish(1),
+            confirms.publish(0)
+        ),
+        (1, 2, 3)
+    );
+    assert_eq!(
+        taken(&mut confirms),
+        [(1, false, Confirm::Ack), (3, false, Confirm::Ack)]
+    );
     confirms.settled(2, Verdict::Stored);
     assert_eq!(taken(&mut confirms), [(2, false, Confirm::Ack)]);
     assert_eq!(confirms.open(), 0);
@@ -30,8 +42,11 @@ fn neighbours_below_the_smallest_unconfirmed_number_are_acked_as_one() {
     }
     confirms.settled_range(1..=5, Verdict::Stored);
     confirms.settled_range(7..=8, Verdict::Stored);
-    let expected =
-        [(5, true, Confirm::Ack), (7, false, Confirm::Ack), (8, false, Confirm::Ack)];
+    let expected = [
+        (5, true, Confirm::Ack),
+        (7, false, Confirm::Ack),
+        (8, false, Confirm::Ack),
+    ];
     assert_eq!(taken(&mut confirms), expected);
     confirms.settled(6, Verdict::Stored);
     confirms.settled_range(9..=10, Verdict::Stored);
@@ -49,8 +64,11 @@ fn one_rejecting_target_of_several_is_one_nack() {
     confirms.settled(1, Verdict::Stored);
     confirms.settled(2, Verdict::Rejected);
     confirms.settled(3, Verdict::Stored);
-    let expected =
-        [(1, false, Confirm::Ack), (2, false, Confirm::Nack), (3, false, Confirm::Ack)];
+    let expected = [
+        (1, false, Confirm::Ack),
+        (2, false, Confirm::Nack),
+        (3, false, Confirm::Ack),
+    ];
     assert_eq!(taken(&mut confirms), expected);
 }
 
@@ -63,7 +81,11 @@ fn several_nacks_are_one_frame() {
     confirms.settled_range(1..=2, Verdict::Stored);
     confirms.settled_range(3..=5, Verdict::Rejected);
     confirms.settled(6, Verdict::Stored);
-    let expected = [(2, true, Confirm::Ack), (5, true, Confirm::Nack), (6, false, Confirm::Ack)];
+    let expected = [
+        (2, true, Confirm::Ack),
+        (5, true, Confirm::Nack),
+        (6, false, Confirm::Ack),
+    ];
     assert_eq!(taken(&mut confirms), expected);
 }
 
@@ -111,13 +133,22 @@ fn step() -> impl Strategy<Value = Step> {
 /// What a client makes of confirm frames.
 fn receive(unconfirmed: &mut BTreeMap<u64, ()>, run: ConfirmRun) -> Vec<(u64, Confirm)> {
     let numbers: Vec<u64> = match run.multiple {
-        true => unconfirmed.range(..=run.up_to).map(|(number, ())| *number).collect(),
+        true => unconfirmed
+            .range(..=run.up_to)
+            .map(|(number, ())| *number)
+            .collect(),
         false => vec![run.up_to],
     };
     for number in &numbers {
-        assert!(unconfirmed.remove(number).is_some(), "{number} is confirmed twice");
+        assert!(
+            unconfirmed.remove(number).is_some(),
+            "{number} is confirmed twice"
+        );
     }
-    numbers.into_iter().map(|number| (number, run.confirm)).collect()
+    numbers
+        .into_iter()
+        .map(|number| (number, run.confirm))
+        .collect()
 }
 
 proptest! {

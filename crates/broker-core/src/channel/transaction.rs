@@ -26,7 +26,11 @@ pub struct TransactionParts<P, K> {
 
 impl<P, K> Default for Transaction<P, K> {
     fn default() -> Self {
-        Self { publishes: Vec::new(), settlements: Vec::new(), settled: 0 }
+        Self {
+            publishes: Vec::new(),
+            settlements: Vec::new(),
+            settled: 0,
+        }
     }
 }
 
@@ -75,7 +79,10 @@ impl<P, K: Copy + Ord> Transaction<P, K> {
             return Ok(());
         }
         let limit = TRANSACTION_ITEMS_MAX as u64;
-        Err(Refusal::TableFull { what: "transaction".into(), limit })
+        Err(Refusal::TableFull {
+            what: "transaction".into(),
+            limit,
+        })
     }
 
     /// `tx.commit`: hands everything out and begins anew.
@@ -90,7 +97,10 @@ impl<P, K: Copy + Ord> Transaction<P, K> {
     /// `tx.rollback`: publishes are dropped, settled deliveries are out again; nothing is
     /// requeued. Begins anew.
     pub fn rollback(&mut self, unacked: &mut Unacked<K>) -> Vec<P> {
-        let TransactionParts { publishes, settlements } = self.commit();
+        let TransactionParts {
+            publishes,
+            settlements,
+        } = self.commit();
         unacked.restore(settlements.into_iter().flat_map(|(_, items)| items));
         publishes
     }
@@ -116,7 +126,9 @@ mod tests {
         let mut resolved = Resolved::new();
         transaction.publish("a").expect("room");
         unacked.settle(2, false, &mut resolved).expect("out");
-        transaction.settle(Settlement::Ack, &mut resolved).expect("room");
+        transaction
+            .settle(Settlement::Ack, &mut resolved)
+            .expect("room");
         let unknown = Err(Refusal::UnknownDeliveryTag { tag: 2 });
         assert_eq!(unacked.settle(2, false, &mut resolved), unknown);
         assert_eq!(transaction.len(), 2);
@@ -136,7 +148,9 @@ mod tests {
         let mut resolved = Resolved::new();
         transaction.publish("a").expect("room");
         unacked.settle(3, false, &mut resolved).expect("out");
-        transaction.settle(Settlement::Ack, &mut resolved).expect("room");
+        transaction
+            .settle(Settlement::Ack, &mut resolved)
+            .expect("room");
         transaction.publish("b").expect("room");
         unacked.settle(0, true, &mut resolved).expect("out");
         let requeue = Settlement::Requeue(crate::queue::ReturnCause::Nack);

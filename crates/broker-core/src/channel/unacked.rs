@@ -50,7 +50,11 @@ pub struct Unacked<K> {
 
 impl<K> Default for Unacked<K> {
     fn default() -> Self {
-        Self { slots: VecDeque::new(), settled: 0, last_tag: 0 }
+        Self {
+            slots: VecDeque::new(),
+            settled: 0,
+            last_tag: 0,
+        }
     }
 }
 
@@ -78,7 +82,15 @@ impl<K: Copy + Ord> Unacked<K> {
     /// A delivery goes out that must be settled.
     pub fn push(&mut self, queue: K, entry: EntryId, consumer: Option<ConsumerId>) -> DeliveryTag {
         let tag = self.pass();
-        self.slots.push_back((Unsettled { tag, queue, entry, consumer }, Slot::Out));
+        self.slots.push_back((
+            Unsettled {
+                tag,
+                queue,
+                entry,
+                consumer,
+            },
+            Slot::Out,
+        ));
         tag
     }
 
@@ -127,7 +139,10 @@ impl<K: Copy + Ord> Unacked<K> {
         // Tags are dense until settled ones are squeezed out or passed.
         let at = match self.slots.get(latest) {
             Some((slot, _)) if slot.tag.0 == tag => latest,
-            _ => self.slots.binary_search_by_key(&tag, |(slot, _)| slot.tag.0).ok()?,
+            _ => self
+                .slots
+                .binary_search_by_key(&tag, |(slot, _)| slot.tag.0)
+                .ok()?,
         };
         (self.slots[at].1 != Slot::Settled).then_some(at)
     }
@@ -191,14 +206,21 @@ impl<K: Copy + Ord> Unacked<K> {
         let mut slots: Vec<_> = std::mem::take(&mut self.slots).into();
         slots.retain(|(_, slot)| *slot != Slot::Settled);
         self.settled = 0;
-        slots.extend(unsettled.into_iter().map(|unsettled| (unsettled, Slot::Out)));
+        slots.extend(
+            unsettled
+                .into_iter()
+                .map(|unsettled| (unsettled, Slot::Out)),
+        );
         slots.sort_by_key(|(unsettled, _)| unsettled.tag);
         self.slots = slots.into();
     }
 
     /// The deliveries that are out, by tag.
     pub fn iter(&self) -> impl Iterator<Item = &Unsettled<K>> {
-        self.slots.iter().filter(|(_, slot)| *slot == Slot::Out).map(|(unsettled, _)| unsettled)
+        self.slots
+            .iter()
+            .filter(|(_, slot)| *slot == Slot::Out)
+            .map(|(unsettled, _)| unsettled)
     }
 
     /// Slots that are allocated.
@@ -218,7 +240,11 @@ pub struct Resolved<K> {
 
 impl<K> Default for Resolved<K> {
     fn default() -> Self {
-        Self { items: Vec::new(), late: 0, ids: Vec::new() }
+        Self {
+            items: Vec::new(),
+            late: 0,
+            ids: Vec::new(),
+        }
     }
 }
 

@@ -39,7 +39,10 @@ fn tags_count_from_one_and_a_delivery_without_ack_takes_one() {
 #[test]
 fn tag_zero_is_all_with_multiple_and_unknown_without() {
     let mut unacked = out(3);
-    assert_eq!(settle(&mut unacked, 0, false), Err(Refusal::UnknownDeliveryTag { tag: 0 }));
+    assert_eq!(
+        settle(&mut unacked, 0, false),
+        Err(Refusal::UnknownDeliveryTag { tag: 0 })
+    );
     assert_eq!(settle(&mut unacked, 0, true), Ok(vec![1, 2, 3]));
     assert_eq!(settle(&mut unacked, 0, true), Ok(vec![]));
 }
@@ -50,8 +53,14 @@ fn multiple_settles_up_to_the_tag_and_skips_what_is_settled() {
     assert_eq!(settle(&mut unacked, 6, false), Ok(vec![6]));
     assert_eq!(settle(&mut unacked, 2, false), Ok(vec![2]));
     assert_eq!(settle(&mut unacked, 5, true), Ok(vec![1, 3, 4, 5]));
-    assert_eq!(settle(&mut unacked, 6, true), Err(Refusal::UnknownDeliveryTag { tag: 6 }));
-    assert_eq!(settle(&mut unacked, 9, true), Err(Refusal::UnknownDeliveryTag { tag: 9 }));
+    assert_eq!(
+        settle(&mut unacked, 6, true),
+        Err(Refusal::UnknownDeliveryTag { tag: 6 })
+    );
+    assert_eq!(
+        settle(&mut unacked, 9, true),
+        Err(Refusal::UnknownDeliveryTag { tag: 9 })
+    );
     assert_eq!(unacked.len(), 2);
 }
 
@@ -74,7 +83,10 @@ fn a_withdrawn_delivery_may_be_settled_late_and_means_nothing_to_its_queue() {
     let mut resolved = Resolved::new();
     assert_eq!(unacked.settle(2, false, &mut resolved), Ok(()));
     assert_eq!((resolved.items().len(), resolved.late()), (0, 1));
-    assert_eq!(settle(&mut unacked, 2, false), Err(Refusal::UnknownDeliveryTag { tag: 2 }));
+    assert_eq!(
+        settle(&mut unacked, 2, false),
+        Err(Refusal::UnknownDeliveryTag { tag: 2 })
+    );
     assert_eq!(settle(&mut unacked, 3, true), Ok(vec![1, 3]));
 }
 

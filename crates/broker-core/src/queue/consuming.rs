@@ -54,7 +54,10 @@ impl<C: Clone> QueueMachine<C> {
     fn exclusive_consumer(&self) -> bool {
         // An exclusive consumer is the only one.
         self.leases.consumers() == 1
-            && self.leases.iter().any(|(_, lease)| lease.consumer().is_some_and(|c| c.exclusive))
+            && self
+                .leases
+                .iter()
+                .any(|(_, lease)| lease.consumer().is_some_and(|c| c.exclusive))
     }
 
     fn lease_for(&mut self, consumer: Consumer) -> Lease {
@@ -67,13 +70,16 @@ impl<C: Clone> QueueMachine<C> {
             0 => unlimited,
             prefetch => u64::from(prefetch),
         };
-        let benched = if self.rules.single_active { Pause::BENCHED } else { Pause::NONE };
-        let timeout_ms = consumer.timeout_ms.or(self.rules.consumer_timeout_ms);
+        let benched = if self.rules.single_active {
+            Pause::BENCHED
+        } else {
+            Pause::NONE
+        };
         Lease {
             holder: consumer.holder,
             holds: HoldList::EMPTY,
             credit,
-            timeout_ms: timeout_ms.unwrap_or(NO_LIMIT),
+            timeout_ms: self.rules.timeout_of(consumer.timeout_ms),
             joined: self.leases.next_age(),
             priority: consumer.priority,
             paused: consumer.paused.given() | benched,
@@ -93,7 +99,9 @@ impl<C: Clone> QueueMachine<C> {
 
     /// Takes reasons back. Answers whether the consumer may be served, so that a dispatch pays.
     pub fn resume(&mut self, consumer: ConsumerId, why: Pause) -> bool {
-        let Some(at) = self.leases.find(consumer) else { return false };
+        let Some(at) = self.leases.find(consumer) else {
+            return false;
+        };
         let lease = self.leases.get_mut(at);
         lease.paused = lease.paused.without(why.given());
         self.rotation.join(at, &mut self.leases);
@@ -109,7 +117,9 @@ impl<C: Clone> QueueMachine<C> {
         consumer: ConsumerId,
         out: &mut Effects<C>,
     ) -> bool {
-        let Some(at) = self.leases.find(consumer) else { return false };
+        let Some(at) = self.leases.find(consumer) else {
+            return false;
+        };
         self.end_consumer(at, false);
         self.leases.end_if_idle(at);
         self.last_used = self.last_used.max(now);
@@ -193,7 +203,8 @@ impl<C: Clone> QueueMachine<C> {
         }
         let stepping_down = Pause::BENCHED | Pause::LATE;
         let stays = self.active.is_some_and(|at| {
-            self.leases.is_consumer(at) && self.leases.get(at).paused.without(stepping_down) == self.leases.get(at).paused
+            self.leases.is_consumer(at)
+                && self.leases.get(at).paused.without(stepping_down) == self.leases.get(at).paused
         });
         if !stays {
             self.elect(out);
@@ -231,7 +242,8 @@ impl<C: Clone> QueueMachine<C> {
         let candidates = self.leases.iter().filter(|(at, lease)| {
             Some(*at) != except && lease.consumer.is_some() && !lease.is_late()
         });
-        let best = candidates.max_by_key(|(_, lease)| (lease.priority, std::cmp::Reverse(lease.joined)));
+        let best =
+            candidates.max_by_key(|(_, lease)| (lease.priority, std::cmp::Reverse(lease.joined)));
         best.map(|(at, _)| at)
     }
 

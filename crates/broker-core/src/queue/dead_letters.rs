@@ -40,7 +40,8 @@ impl DeadLetters {
     pub(super) fn rest(&mut self, place: Place, now: Timestamp) {
         if let Some(at) = self.sent.iter().position(|sent| *sent == place) {
             self.sent.remove(at);
-            self.resting.insert(place, now + Millis(DEAD_LETTER_RETRY_MS));
+            self.resting
+                .insert(place, now + Millis(DEAD_LETTER_RETRY_MS));
         }
     }
 

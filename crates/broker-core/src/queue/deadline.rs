@@ -1,7 +1,6 @@
 //! What time does to a queue: messages expire, returns come due, deliveries are late, dead
 //! letters are tried again, and an unused queue ends.
 
-use super::{Pause, WORK_PER_CALL_MAX};
 use super::effect::{
     CancelCause, Effect, Effects, Gone, ReturnCause, Settlement, TimedOut, TimeoutAction,
 };
@@ -10,6 +9,7 @@ use super::leases::{Lease, NO_LIMIT, Role};
 use super::machine::QueueMachine;
 use super::ready::Head;
 use super::table::{Place, State};
+use super::{Pause, WORK_PER_CALL_MAX};
 use crate::dead_letter::DeathReason;
 use crate::settings::ConsumerTimeoutAction;
 use crate::time::{Millis, Timestamp};
@@ -21,7 +21,9 @@ impl<C: Clone> QueueMachine<C> {
             return Some(Timestamp(0));
         }
         let heads = self.ready.heads();
-        let expiry = heads.filter_map(|head| self.table.get(head.place)?.expires_at()).min();
+        let expiry = heads
+            .filter_map(|head| self.table.get(head.place)?.expires_at())
+            .min();
         let delayed = self.delayed.as_ref().and_then(|delayed| delayed.next_due());
         let dead = self.dead.as_ref().and_then(|dead| dead.next_due());
         let moments = [expiry, delayed, dead, self.late_from, self.unused_until()];
@@ -31,15 +33,15 @@ impl<C: Clone> QueueMachine<C> {
     /// Does what is due. At most `WORK_PER_CALL_MAX` messages of each kind are moved; nothing is
     /// handed out.
     pub fn on_deadline(&mut self, now: Timestamp, out: &mut Effects<C>) {
-        self.expire_heads(now, out);
-        self.end_delays(now, out);
+        self.end_delays(now);
         self.take_back_late(now, out);
         self.enforce_limits(now, out);
+        self.expire_heads(now, out);
         if let Some(dead) = &mut self.dead {
             dead.wake(now);
         }
         self.send_dead_letters(out);
-        self.refusing = self.refusing && self.still_refuses();
+        self.resume_taking();
         if !self.expiry_told && self.unused_until().is_some_and(|end| end <= now) {
             self.expiry_told = true;
             out.push(Effect::QueueExpired);
@@ -60,29 +62,41 @@ impl<C: Clone> QueueMachine<C> {
     // rabbitmq: queues, ttl and expiry
     pub(super) fn expire_heads(&mut self, now: Timestamp, out: &mut Effects<C>) {
         for _ in 0..WORK_PER_CALL_MAX {
-            let Some(head) = self.expired_head(now) else { return };
+            let Some(head) = self.expired_head(now) else {
+                return;
+            };
             self.die(head.place, DeathReason::Expired, out);
         }
     }
 
     fn expired_head(&self, now: Timestamp) -> Option<Head> {
         let mut heads = self.ready.heads();
-        heads.find(|head| self.table.get(head.place).is_some_and(|message| message.expired(now)))
+        heads.find(|head| {
+            self.table
+                .get(head.place)
+                .is_some_and(|message| message.expired(now))
+        })
     }
 
     /// Returns that were held back go to the line of returns.
     // rabbitmq: quorum, delayed retry
-    fn end_delays(&mut self, now: Timestamp, out: &mut Effects<C>) {
+    fn end_delays(&mut self, now: Timestamp) {
         for _ in 0..WORK_PER_CALL_MAX {
-            let due = self.delayed.as_ref().and_then(|delayed| delayed.first_due(now));
+            let due = self
+                .delayed
+                .as_ref()
+                .and_then(|delayed| delayed.first_due(now));
             let Some(place) = due else { break };
             self.take_out(place);
             self.place_ready(place);
         }
-        if self.delayed.as_ref().is_some_and(|delayed| delayed.len() == 0) {
+        if self
+            .delayed
+            .as_ref()
+            .is_some_and(|delayed| delayed.len() == 0)
+        {
             self.delayed = None;
         }
-        self.expire_heads(now, out);
     }
 
     // --- Deliveries that are late. ---
@@ -90,7 +104,9 @@ impl<C: Clone> QueueMachine<C> {
     /// A fresh timeout for the delivery: its clock starts again. Answers whether the channel
     /// holds it.
     pub fn extend(&mut self, now: Timestamp, holder: HolderId, id: EntryId) -> bool {
-        let Some((place, hold)) = self.held_by(holder, id) else { return false };
+        let Some((place, hold)) = self.held_by(holder, id) else {
+            return false;
+        };
         let at = self.holds.get(hold).lease;
         let lease = self.leases.get_mut(at);
         self.holds.remove(&mut lease.holds, hold);
@@ -104,18 +120,18 @@ impl<C: Clone> QueueMachine<C> {
     /// Timeouts have changed: leases without their own follow, and the next late moment is
     /// looked for again.
     pub(super) fn reset_timeouts(&mut self) {
-        let of_queue = self.rules.consumer_timeout_ms.unwrap_or(NO_LIMIT);
         for lease in self.leases.iter_mut() {
-            match lease.consumer() {
-                Some(consumer) => lease.timeout_ms = consumer.timeout_ms.unwrap_or(of_queue),
-                None => lease.timeout_ms = of_queue,
-            }
+            let own = lease.consumer().and_then(|consumer| consumer.timeout_ms);
+            lease.timeout_ms = self.rules.timeout_of(own);
         }
         self.late_from = self.earliest_late();
     }
 
     fn earliest_late(&self) -> Option<Timestamp> {
-        self.leases.iter().filter_map(|(_, lease)| self.late_at(lease)).min()
+        self.leases
+            .iter()
+            .filter_map(|(_, lease)| self.late_at(lease))
+            .min()
     }
 
     /// When the oldest delivery of a lease is late.
@@ -152,10 +168,14 @@ impl<C: Clone> QueueMachine<C> {
     fn lease_is_late(&mut self, now: Timestamp, at: u32, work: &mut u32, out: &mut Effects<C>) {
         let lease = self.leases.get(at);
         let action = self.timeout_action(lease);
-        let Some(first) = lease.holds.first() else { return };
+        let Some(first) = lease.holds.first() else {
+            return;
+        };
         let told_before = lease.is_late();
         let oldest = *self.holds.get(first);
-        let Some(entry) = self.table.id_at(oldest.place) else { return };
+        let Some(entry) = self.table.id_at(oldest.place) else {
+            return;
+        };
         let mut report = TimedOut {
             holder: lease.holder,
             consumer: lease.consumer,
@@ -199,9 +219,15 @@ impl<C: Clone> QueueMachine<C> {
         match action {
             TimeoutAction::ReturnOnly => {}
             TimeoutAction::CancelConsumer => {
-                let Some(consumer) = lease.consumer else { return };
+                let Some(consumer) = lease.consumer else {
+                    return;
+                };
                 self.end_consumer(at, true);
-                out.push(Effect::ConsumerCancelled { consumer, holder, why: CancelCause::Timeout });
+                out.push(Effect::ConsumerCancelled {
+                    consumer,
+                    holder,
+                    why: CancelCause::Timeout,
+                });
             }
             TimeoutAction::CloseChannel => {
                 for of_channel in self.leases.of_holder(holder) {
@@ -216,7 +242,9 @@ impl<C: Clone> QueueMachine<C> {
         let mut places = Vec::new();
         let mut hold = lease.holds.first();
         while let Some(current) = hold {
-            let Some(late_at) = self.late_if_oldest(lease, current) else { break };
+            let Some(late_at) = self.late_if_oldest(lease, current) else {
+                break;
+            };
             if late_at > now || places.len() >= most as usize {
                 break;
             }
@@ -242,7 +270,7 @@ impl<C: Clone> QueueMachine<C> {
             }
         }
         self.send_dead_letters(out);
-        self.refusing = self.refusing && self.still_refuses();
+        self.resume_taking();
     }
 
     /// Not every target took these dead letters: they rest for `DEAD_LETTER_RETRY_MS`.
@@ -266,8 +294,12 @@ impl<C: Clone> QueueMachine<C> {
     pub(super) fn send_dead_letters(&mut self, out: &mut Effects<C>) {
         let Some(dead) = &mut self.dead else { return };
         while let Some(place) = dead.send() {
-            let Some((id, message)) = self.table.cell_mut(place) else { continue };
-            let State::Dead(reason) = message.state else { continue };
+            let Some((id, message)) = self.table.cell_mut(place) else {
+                continue;
+            };
+            let State::Dead(reason) = message.state else {
+                continue;
+            };
             out.push(Effect::DeadLetter {
                 id,
                 content: message.content.clone(),

@@ -29,7 +29,9 @@ impl Delayed {
     }
 
     pub(super) fn remove(&mut self, place: Place) -> bool {
-        let Some(key) = self.keys.remove(&place) else { return false };
+        let Some(key) = self.keys.remove(&place) else {
+            return false;
+        };
         self.by_due.remove(&key);
         self.shrink();
         true
@@ -46,7 +48,10 @@ impl Delayed {
 
     /// The first, if its moment has come.
     pub(super) fn first_due(&self, now: Timestamp) -> Option<Place> {
-        self.by_due.first_key_value().filter(|((due, _), _)| *due <= now).map(|(_, place)| *place)
+        self.by_due
+            .first_key_value()
+            .filter(|((due, _), _)| *due <= now)
+            .map(|(_, place)| *place)
     }
 
     fn shrink(&mut self) {

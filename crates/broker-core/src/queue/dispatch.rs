@@ -48,7 +48,11 @@ impl<C: Clone> QueueMachine<C> {
     pub fn enqueue(&mut self, now: Timestamp, entry: Entry<C>, out: &mut Effects<C>) {
         if !self.table.takes(entry.id) {
             let why = RefusedBecause::IdNotIncreasing;
-            out.push(Effect::Refused { id: entry.id, content: entry.content, why });
+            out.push(Effect::Refused {
+                id: entry.id,
+                content: entry.content,
+                why,
+            });
             return;
         }
         match self.admit(now, entry.bytes, out) {
@@ -67,7 +71,15 @@ impl<C: Clone> QueueMachine<C> {
     }
 
     pub(super) fn insert(&mut self, entry: Entry<C>, level: u8, expires_at: Option<Timestamp>) {
-        let Entry { id, content, bytes, persistent, delivery_count, acquired_count, .. } = entry;
+        let Entry {
+            id,
+            content,
+            bytes,
+            persistent,
+            delivery_count,
+            acquired_count,
+            ..
+        } = entry;
         let mut message = Message::new(content, bytes, level, expires_at);
         message.persistent = persistent;
         message.delivery_count = delivery_count;
@@ -86,7 +98,11 @@ impl<C: Clone> QueueMachine<C> {
             message.acquired_count = entry.acquired_count;
             out.push(dead_letter(id, message, DeathReason::MaxLength));
         }
-        out.push(Effect::Refused { id, content, why: RefusedBecause::Overflow });
+        out.push(Effect::Refused {
+            id,
+            content,
+            why: RefusedBecause::Overflow,
+        });
     }
 
     /// Hands ready messages to consumers that can be given some, within the budget.
@@ -99,7 +115,7 @@ impl<C: Clone> QueueMachine<C> {
     ) -> DispatchEnd {
         self.send_dead_letters(out);
         let end = self.hand_out(now, budget, out);
-        self.refusing = self.refusing && self.still_refuses();
+        self.resume_taking();
         end
     }
 
@@ -124,38 +140,48 @@ impl<C: Clone> QueueMachine<C> {
 
     /// Deals with the message that is next.
     pub(super) fn step(&mut self, now: Timestamp, out: &mut Effects<C>) -> Step {
-        let Some(head) = self.ready.head() else { return Step::Empty };
-        let Some(spot) = self.table.locate(head.place) else { return Step::Empty };
-        let Some((entry, message)) = self.table.at_mut(spot) else { return Step::Empty };
+        let Some(head) = self.ready.head() else {
+            return Step::Empty;
+        };
+        let Some(spot) = self.table.locate(head.place) else {
+            return Step::Empty;
+        };
+        let Some((entry, message)) = self.table.at_mut(spot) else {
+            return Step::Empty;
+        };
         if message.expired(now) {
             self.die(head.place, DeathReason::Expired, out);
             return Step::Expired;
         }
-        let Some(at) = self.rotation.first(&mut self.leases) else { return Step::NoCredit };
-        let lease = self.leases.get_mut(at);
-        let (consumer, holder, no_ack) = (lease.consumer, lease.holder, lease.no_ack);
-        let handed = match no_ack {
-            true => self.table.take(spot).map(Handed::whole),
-            false => {
-                message.state = State::Held(self.holds.push(&mut lease.holds, at, head.place, now));
-                note_late(&mut self.late_from, lease.timeout_ms, now);
-                self.amounts.unacked.add(message.bytes);
-                Some(Handed::copy(entry, message))
-            }
+        let Some(at) = self.rotation.first(&mut self.leases) else {
+            return Step::NoCredit;
         };
+        let lease = self.leases.get_mut(at);
+        let (bytes, no_ack) = (message.bytes, lease.no_ack);
+        let to = (lease.consumer, lease.holder);
+        if no_ack {
+            if let Some((entry, message)) = self.table.take(spot) {
+                out.push(Effect::Deliver(last_delivery(entry, message, to)));
+            }
+        } else {
+            out.push(Effect::Deliver(delivery(entry, message, to)));
+            let hold = self.holds.push(&mut lease.holds, at, head.place, now);
+            message.state = State::Held(hold);
+            note_late(&mut self.late_from, lease.timeout_ms, now);
+            self.amounts.unacked.add(bytes);
+        }
+        self.amounts.ready.sub(bytes);
         let has_credit = lease.has_credit();
         self.rotation.turn(has_credit, &mut self.leases);
         self.ready.take(head, &self.table);
-        let Some(handed) = handed else { return Step::Empty };
-        let bytes = handed.bytes;
-        self.amounts.ready.sub(bytes);
-        out.push(Effect::Deliver(handed.delivery(consumer, holder, no_ack)));
         Step::Delivered { bytes }
     }
 
     /// A message that was taken out is held by this lease.
     pub(super) fn place_held(&mut self, place: Place, at: u32, now: Timestamp) {
-        let Some(message) = self.table.get_mut(place) else { return };
+        let Some(message) = self.table.get_mut(place) else {
+            return;
+        };
         let lease = self.leases.get_mut(at);
         message.state = State::Held(self.holds.push(&mut lease.holds, at, place, now));
         self.amounts.unacked.add(message.bytes);
@@ -175,24 +201,29 @@ impl<C: Clone> QueueMachine<C> {
             return Err(QueueFault::SingleActiveConsumerGet);
         }
         self.touch(now, Use::Get);
-        let Some(head) = self.unexpired_head(now, out) else { return Ok(None) };
+        let Some(head) = self.unexpired_head(now, out) else {
+            return Ok(None);
+        };
         let lease = match no_ack {
             true => None,
             false => Some(self.fetch_lease(holder)?),
         };
         self.take_out(head.place);
-        let handed = match lease {
-            None => self.table.remove(head.place).map(Handed::whole),
+        let to = (None, holder);
+        let delivery = match lease {
+            None => {
+                let taken = self.table.remove(head.place);
+                taken.map(|(entry, message)| last_delivery(entry, message, to))
+            }
             Some(at) => {
                 self.place_held(head.place, at, now);
-                self.table.cell_mut(head.place).map(|(entry, message)| Handed::copy(entry, message))
+                let held = self.table.cell_mut(head.place);
+                held.map(|(entry, message)| delivery(entry, message, to))
             }
         };
-        self.refusing = self.refusing && self.still_refuses();
-        Ok(handed.map(|handed| Got {
-            delivery: handed.delivery(None, holder, no_ack),
-            ready_left: self.amounts.ready.messages,
-        }))
+        self.resume_taking();
+        let ready_left = self.amounts.ready.messages;
+        Ok(delivery.map(|delivery| Got { delivery, ready_left }))
     }
 
     fn unexpired_head(&mut self, now: Timestamp, out: &mut Effects<C>) -> Option<Head> {
@@ -218,7 +249,7 @@ impl<C: Clone> QueueMachine<C> {
             holds: HoldList::EMPTY,
             role: Role::Fetch,
             credit: NO_LIMIT,
-            timeout_ms: self.rules.consumer_timeout_ms.unwrap_or(NO_LIMIT),
+            timeout_ms: self.rules.timeout_of(None),
             joined: 0,
             priority: 0,
             paused: Pause::ENDED,
@@ -229,49 +260,37 @@ impl<C: Clone> QueueMachine<C> {
     }
 }
 
-/// What a delivery takes from its message.
-struct Handed<C> {
-    entry: EntryId,
-    content: C,
-    bytes: u32,
-    delivery_count: u32,
-    acquired_count: u32,
+/// Who gets a delivery.
+type Receiver = (Option<ConsumerId>, HolderId);
+
+/// A delivery that its receiver has to settle.
+#[inline]
+fn delivery<C: Clone>(entry: EntryId, message: &Message<C>, to: Receiver) -> Delivery<C> {
+    Delivery {
+        consumer: to.0,
+        holder: to.1,
+        entry,
+        content: message.content.clone(),
+        bytes: message.bytes,
+        delivery_count: message.delivery_count,
+        acquired_count: message.acquired_count,
+        redelivered: message.acquired_count > 0,
+        no_ack: false,
+    }
 }
 
-impl<C> Handed<C> {
-    fn whole((entry, message): (EntryId, Message<C>)) -> Self {
-        let Message { content, bytes, delivery_count, acquired_count, .. } = message;
-        Self { entry, content, bytes, delivery_count, acquired_count }
-    }
-
-    #[inline]
-    fn copy(entry: EntryId, message: &Message<C>) -> Self
-    where
-        C: Clone,
-    {
-        Self {
-            entry,
-            content: message.content.clone(),
-            bytes: message.bytes,
-            delivery_count: message.delivery_count,
-            acquired_count: message.acquired_count,
-        }
-    }
-
-    #[inline]
-    fn delivery(self, consumer: Option<ConsumerId>, holder: HolderId, no_ack: bool) -> Delivery<C> {
-        let Self { entry, content, bytes, delivery_count, acquired_count } = self;
-        Delivery {
-            consumer,
-            holder,
-            entry,
-            content,
-            bytes,
-            delivery_count,
-            acquired_count,
-            redelivered: acquired_count > 0,
-            no_ack,
-        }
+/// A delivery with which the message has left the queue.
+fn last_delivery<C>(entry: EntryId, message: Message<C>, to: Receiver) -> Delivery<C> {
+    Delivery {
+        consumer: to.0,
+        holder: to.1,
+        entry,
+        content: message.content,
+        bytes: message.bytes,
+        delivery_count: message.delivery_count,
+        acquired_count: message.acquired_count,
+        redelivered: message.acquired_count > 0,
+        no_ack: true,
     }
 }
 

@@ -31,7 +31,11 @@ pub(super) struct HoldList {
 }
 
 impl HoldList {
-    pub(super) const EMPTY: HoldList = HoldList { first: NONE, last: NONE, len: 0 };
+    pub(super) const EMPTY: HoldList = HoldList {
+        first: NONE,
+        last: NONE,
+        len: 0,
+    };
 
     pub(super) fn len(&self) -> u32 {
         self.len
@@ -51,7 +55,11 @@ pub(super) struct Holds {
 
 impl Holds {
     pub(super) fn new() -> Self {
-        Self { slots: Vec::new(), free: NONE, live: 0 }
+        Self {
+            slots: Vec::new(),
+            free: NONE,
+            live: 0,
+        }
     }
 
     /// A live hold.
@@ -72,7 +80,13 @@ impl Holds {
             NONE => now,
             last => now.max(self.slots[last as usize].since),
         };
-        let hold = Hold { place, since, lease, previous: list.last, next: NONE };
+        let hold = Hold {
+            place,
+            since,
+            lease,
+            previous: list.last,
+            next: NONE,
+        };
         let at = self.store(hold);
         match list.last {
             NONE => list.first = at,
@@ -135,7 +149,11 @@ impl Holds {
         lists: impl Iterator<Item = &'a mut HoldList>,
         mut moved: impl FnMut(Place, u32),
     ) {
-        let mut packed = Holds { slots: Vec::with_capacity(self.live * 2), free: NONE, live: 0 };
+        let mut packed = Holds {
+            slots: Vec::with_capacity(self.live * 2),
+            free: NONE,
+            live: 0,
+        };
         for list in lists {
             let mut at = list.first();
             *list = HoldList::EMPTY;

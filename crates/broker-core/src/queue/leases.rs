@@ -108,7 +108,9 @@ impl Leases {
 
     /// A live lease.
     pub(super) fn get(&self, at: u32) -> &Lease {
-        self.slots[at as usize].as_ref().expect("numbers are those of live leases")
+        self.slots[at as usize]
+            .as_ref()
+            .expect("numbers are those of live leases")
     }
 
     /// Whether a consumer has this lease.
@@ -119,7 +121,9 @@ impl Leases {
 
     /// A live lease.
     pub(super) fn get_mut(&mut self, at: u32) -> &mut Lease {
-        self.slots[at as usize].as_mut().expect("numbers are those of live leases")
+        self.slots[at as usize]
+            .as_mut()
+            .expect("numbers are those of live leases")
     }
 
     pub(super) fn find(&self, consumer: ConsumerId) -> Option<u32> {
@@ -133,7 +137,10 @@ impl Leases {
     /// What this channel fetches goes here.
     pub(super) fn fetches_of(&self, holder: HolderId) -> Option<u32> {
         let leases = self.by_holder.get(&holder)?;
-        leases.iter().copied().find(|at| matches!(self.get(*at).role, Role::Fetch))
+        leases
+            .iter()
+            .copied()
+            .find(|at| matches!(self.get(*at).role, Role::Fetch))
     }
 
     /// The consumer is no longer one; its deliveries stay.
@@ -163,7 +170,10 @@ impl Leases {
         }
         if self.free.len() == self.slots.len() {
             // Empty maps take no memory.
-            *self = Self { joined: self.joined, ..Self::default() };
+            *self = Self {
+                joined: self.joined,
+                ..Self::default()
+            };
         }
     }
 

@@ -35,11 +35,13 @@ impl<C: Clone> QueueMachine<C> {
     }
 
     pub(super) fn admit(&mut self, now: Timestamp, bytes: u32, out: &mut Effects<C>) -> Admission {
-        let AtLimit::Refuse { dead_letter } = self.rules.at_limit else { return Admission::Taken };
+        let AtLimit::Refuse { dead_letter } = self.rules.at_limit else {
+            return Admission::Taken;
+        };
         while self.would_refuse(bytes) {
             match self.step(now, out) {
                 Step::Delivered { .. } | Step::Expired => {
-                    self.refusing = self.refusing && self.still_refuses();
+                    self.resume_taking();
                 }
                 Step::NoCredit | Step::Empty => return Admission::Refused { dead_letter },
             }
@@ -91,7 +93,9 @@ impl<C: Clone> QueueMachine<C> {
             match self.step(now, out) {
                 Step::Delivered { .. } | Step::Expired => {}
                 Step::NoCredit => {
-                    let Some(head) = self.ready.head() else { return };
+                    let Some(head) = self.ready.head() else {
+                        return;
+                    };
                     self.die(head.place, DeathReason::MaxLength, out);
                 }
                 Step::Empty => return,
@@ -127,9 +131,17 @@ impl<C: Clone> QueueMachine<C> {
         }
     }
 
-    /// Whether a refusing quorum queue is still above 80 % of a limit.
+    /// A quorum queue that refuses takes messages again when it is down to 80 % of its limits.
+    /// To be called after each change that may have brought it there.
     // rabbitmq: queues, quorum reject-publish
-    pub(super) fn still_refuses(&self) -> bool {
+    #[inline]
+    pub(super) fn resume_taking(&mut self) {
+        if self.refusing {
+            self.refusing = self.is_above_resume();
+        }
+    }
+
+    fn is_above_resume(&self) -> bool {
         if !matches!(self.rules.at_limit, AtLimit::Refuse { .. }) {
             return false;
         }

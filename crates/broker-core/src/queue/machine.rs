@@ -97,7 +97,7 @@ impl<C: Clone> QueueMachine<C> {
         self.rules = Rules::new(self.rules.kind, settings);
         // An argument only, and consumers were admitted under it.
         self.rules.single_active = single_active;
-        self.refusing = self.refusing && self.still_refuses();
+        self.resume_taking();
         self.reset_timeouts();
         if self.rules.on_death != OnDeath::KeepUntilConfirmed {
             self.drop_dead_letters(out);
@@ -111,14 +111,16 @@ impl<C: Clone> QueueMachine<C> {
     pub fn purge(&mut self, max: u32, out: &mut Effects<C>) -> u32 {
         let mut purged = 0;
         while purged < max {
-            let Some(place) = self.next_to_purge() else { break };
+            let Some(place) = self.next_to_purge() else {
+                break;
+            };
             self.forget_place(place, Gone::Purged, out);
             purged += 1;
         }
         if self.dead.is_some() {
             self.send_dead_letters(out);
         }
-        self.refusing = self.refusing && self.still_refuses();
+        self.resume_taking();
         purged
     }
 
@@ -135,7 +137,9 @@ impl<C: Clone> QueueMachine<C> {
     /// Takes a message out of whatever line its state names, and out of the amounts. It stays in
     /// the table.
     pub(super) fn take_out(&mut self, place: Place) {
-        let Some(message) = self.table.get_mut(place) else { return };
+        let Some(message) = self.table.get_mut(place) else {
+            return;
+        };
         let (state, level, bytes) = (message.state, message.level, message.bytes);
         self.amounts.of(state).sub(bytes);
         match state {
@@ -184,7 +188,9 @@ impl<C: Clone> QueueMachine<C> {
             QueueKind::Classic => State::Requeued,
             QueueKind::Quorum => State::Returned,
         };
-        let Some(message) = self.table.get_mut(place) else { return };
+        let Some(message) = self.table.get_mut(place) else {
+            return;
+        };
         message.state = state;
         self.amounts.ready.add(message.bytes);
         match state {
@@ -195,7 +201,9 @@ impl<C: Clone> QueueMachine<C> {
 
     /// A message that was taken out is held back.
     pub(super) fn place_delayed(&mut self, place: Place, due: Timestamp) {
-        let Some(message) = self.table.get_mut(place) else { return };
+        let Some(message) = self.table.get_mut(place) else {
+            return;
+        };
         message.state = State::Delayed;
         self.amounts.delayed.add(message.bytes);
         self.delayed.get_or_insert_default().insert(place, due);
@@ -203,7 +211,9 @@ impl<C: Clone> QueueMachine<C> {
 
     /// A message that was taken out waits for its dead letter.
     pub(super) fn place_dead(&mut self, place: Place, reason: DeathReason) {
-        let Some(message) = self.table.get_mut(place) else { return };
+        let Some(message) = self.table.get_mut(place) else {
+            return;
+        };
         message.state = State::Dead(reason);
         self.amounts.dead.add(message.bytes);
         self.dead.get_or_insert_default().push(place);
@@ -213,7 +223,11 @@ impl<C: Clone> QueueMachine<C> {
     pub(super) fn forget_place(&mut self, place: Place, why: Gone, out: &mut Effects<C>) {
         self.take_out(place);
         if let Some((id, message)) = self.table.remove(place) {
-            out.push(Effect::Forget { id, content: message.content, why });
+            out.push(Effect::Forget {
+                id,
+                content: message.content,
+                why,
+            });
         }
     }
 

@@ -22,7 +22,11 @@ struct Line {
 
 impl Line {
     fn new(state: State) -> Self {
-        Self { places: VecDeque::new(), stale: 0, state }
+        Self {
+            places: VecDeque::new(),
+            stale: 0,
+            state,
+        }
     }
 
     fn len(&self) -> usize {
@@ -30,7 +34,9 @@ impl Line {
     }
 
     fn belongs<C>(&self, table: &Table<C>, place: Place) -> bool {
-        table.get(place).is_some_and(|message| message.state == self.state)
+        table
+            .get(place)
+            .is_some_and(|message| message.state == self.state)
     }
 
     /// Notes that a message of this line has left out of turn.
@@ -39,7 +45,8 @@ impl Line {
         self.trim(table);
         if self.stale > KEPT_PLACES && self.stale * 2 > self.places.len() {
             let state = self.state;
-            self.places.retain(|place| table.get(*place).is_some_and(|m| m.state == state));
+            self.places
+                .retain(|place| table.get(*place).is_some_and(|m| m.state == state));
             self.stale = 0;
         }
         self.shrink();
@@ -72,7 +79,8 @@ impl Line {
     fn shrink(&mut self) {
         let capacity = self.places.capacity();
         if capacity > KEPT_PLACES && self.places.len() * 4 < capacity {
-            self.places.shrink_to(KEPT_PLACES.max(self.places.len() * 2));
+            self.places
+                .shrink_to(KEPT_PLACES.max(self.places.len() * 2));
         }
     }
 }
@@ -81,7 +89,7 @@ impl Line {
 struct Level {
     priority: u8,
     line: Line,
-    /// Classic queues: what came back. Always older than the line, for that has gone on.
+    /// Classic queues: what came back. Mostly older than the line, for that has gone on.
     requeued: BTreeSet<Place>,
 }
 
@@ -109,7 +117,10 @@ pub(super) struct Ready {
 
 impl Ready {
     pub(super) fn new() -> Self {
-        Self { returned: Line::new(State::Returned), levels: Vec::new() }
+        Self {
+            returned: Line::new(State::Returned),
+            levels: Vec::new(),
+        }
     }
 
     #[inline]
@@ -121,11 +132,21 @@ impl Ready {
     }
 
     fn other_level(&mut self, priority: u8) -> &mut Level {
-        let found = self.levels.iter().position(|level| level.priority <= priority);
+        let found = self
+            .levels
+            .iter()
+            .position(|level| level.priority <= priority);
         let at = found.unwrap_or(self.levels.len());
-        if self.levels.get(at).is_none_or(|level| level.priority != priority) {
-            let level =
-                Level { priority, line: Line::new(State::Ready), requeued: BTreeSet::new() };
+        if self
+            .levels
+            .get(at)
+            .is_none_or(|level| level.priority != priority)
+        {
+            let level = Level {
+                priority,
+                line: Line::new(State::Ready),
+                requeued: BTreeSet::new(),
+            };
             self.levels.insert(at, level);
         }
         &mut self.levels[at]
@@ -149,17 +170,28 @@ impl Ready {
     /// The next message.
     pub(super) fn head(&self) -> Option<Head> {
         if let Some(place) = self.returned.places.front() {
-            return Some(Head { place: *place, source: Source::Returned });
+            return Some(Head {
+                place: *place,
+                source: Source::Returned,
+            });
         }
-        self.levels.iter().enumerate().find_map(|(at, level)| level.head(at))
+        self.levels
+            .iter()
+            .enumerate()
+            .find_map(|(at, level)| level.head(at))
     }
 
     /// The heads of returns and of each level: the only ones that expire.
     pub(super) fn heads(&self) -> impl Iterator<Item = Head> {
         let returned = self.returned.places.front();
-        let returned = returned.map(|place| Head { place: *place, source: Source::Returned });
+        let returned = returned.map(|place| Head {
+            place: *place,
+            source: Source::Returned,
+        });
         let levels = self.levels.iter().enumerate();
-        returned.into_iter().chain(levels.filter_map(|(at, level)| level.head(at)))
+        returned
+            .into_iter()
+            .chain(levels.filter_map(|(at, level)| level.head(at)))
     }
 
     /// Takes a head out, whatever its message is by then.
@@ -193,7 +225,10 @@ impl Ready {
     /// Ready messages of each level that has any, from the highest; returned ones are apart.
     pub(super) fn by_priority(&self) -> impl Iterator<Item = (u8, u64)> {
         let counted = self.levels.iter().map(|level| {
-            (level.priority, (level.line.len() + level.requeued.len()) as u64)
+            (
+                level.priority,
+                (level.line.len() + level.requeued.len()) as u64,
+            )
         });
         counted.filter(|(_, messages)| *messages > 0)
     }
@@ -209,10 +244,23 @@ impl Ready {
 
 impl Level {
     fn head(&self, at: usize) -> Option<Head> {
-        if let Some(place) = self.requeued.first() {
-            return Some(Head { place: *place, source: Source::Requeued(at) });
+        let in_line = self.line.places.front().copied();
+        let Some(requeued) = self.requeued.first().copied() else {
+            return Some(Head {
+                place: in_line?,
+                source: Source::Line(at),
+            });
+        };
+        match in_line {
+            // Only what was held again out of turn is younger than the line.
+            Some(place) if place < requeued => Some(Head {
+                place,
+                source: Source::Line(at),
+            }),
+            _ => Some(Head {
+                place: requeued,
+                source: Source::Requeued(at),
+            }),
         }
-        let place = *self.line.places.front()?;
-        Some(Head { place, source: Source::Line(at) })
     }
 }

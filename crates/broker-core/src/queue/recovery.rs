@@ -22,10 +22,17 @@ impl<C: Clone> QueueMachine<C> {
         true
     }
 
+    /// The greatest id that the queue has seen.
+    pub fn last_id(&self) -> Option<EntryId> {
+        self.table.last_id()
+    }
+
     /// Takes messages out, wherever they are. Ids that are not there are skipped.
     pub fn forget(&mut self, ids: &[EntryId], gone: &mut Vec<C>) {
         for id in ids {
-            let Some(place) = self.table.find(*id) else { continue };
+            let Some(place) = self.table.find(*id) else {
+                continue;
+            };
             let lease = self.lease_of(place);
             self.take_out(place);
             if let Some((_, message)) = self.table.remove(place) {
@@ -36,6 +43,7 @@ impl<C: Clone> QueueMachine<C> {
             }
         }
         self.repack_holds();
+        self.resume_taking();
     }
 
     /// A message came back with these counts, held back until `until`. Answers whether it is
@@ -47,7 +55,9 @@ impl<C: Clone> QueueMachine<C> {
         acquired_count: u32,
         until: Option<Timestamp>,
     ) -> bool {
-        let Some(place) = self.table.find(id) else { return false };
+        let Some(place) = self.table.find(id) else {
+            return false;
+        };
         self.move_out(place, |message| {
             message.delivery_count = delivery_count;
             message.acquired_count = acquired_count;
@@ -62,7 +72,9 @@ impl<C: Clone> QueueMachine<C> {
     /// A message waits for the confirms of its dead letter. It is published again by the next
     /// dispatch. Answers whether it is there.
     pub fn restore_dead_letter(&mut self, id: EntryId, reason: DeathReason) -> bool {
-        let Some(place) = self.table.find(id) else { return false };
+        let Some(place) = self.table.find(id) else {
+            return false;
+        };
         self.move_out(place, |_| {});
         self.place_dead(place, reason);
         true
@@ -86,7 +98,9 @@ impl<C: Clone> QueueMachine<C> {
         };
         let mut held = 0;
         for id in ids {
-            let Some(place) = self.table.find(*id) else { continue };
+            let Some(place) = self.table.find(*id) else {
+                continue;
+            };
             if self.is_ready(place) {
                 self.move_out(place, |_| {});
                 self.place_held(place, lease, now);
@@ -94,12 +108,16 @@ impl<C: Clone> QueueMachine<C> {
             }
         }
         self.leases.end_if_idle(lease);
+        self.resume_taking();
         held
     }
 
     fn is_ready(&self, place: Place) -> bool {
         let state = self.table.get(place).map(|message| message.state);
-        matches!(state, Some(State::Ready | State::Requeued | State::Returned))
+        matches!(
+            state,
+            Some(State::Ready | State::Requeued | State::Returned)
+        )
     }
 
     fn move_out(&mut self, place: Place, change: impl FnOnce(&mut Message<C>)) {
@@ -122,12 +140,16 @@ impl<C: Clone> QueueMachine<C> {
     /// Where a live message is, to be changed when storage moves it.
     pub fn content_mut(&mut self, id: EntryId) -> Option<&mut C> {
         let place = self.table.find(id)?;
-        self.table.get_mut(place).map(|message| &mut message.content)
+        self.table
+            .get_mut(place)
+            .map(|message| &mut message.content)
     }
 
     /// Live messages with this id or a later one, in order: a checkpoint takes them in slices.
     pub fn live_from(&self, id: EntryId) -> impl Iterator<Item = EntryView<'_, C>> {
-        self.table.iter_from(id).map(|(id, message)| self.view(id, message))
+        self.table
+            .iter_from(id)
+            .map(|(id, message)| self.view(id, message))
     }
 
     fn view<'a>(&self, id: EntryId, message: &'a Message<C>) -> EntryView<'a, C> {

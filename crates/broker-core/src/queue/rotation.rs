@@ -29,9 +29,21 @@ impl Rotation {
         }
         lease.queued = true;
         let priority = lease.priority;
-        let index = self.turns.partition_point(|turns| turns.priority > priority);
-        if self.turns.get(index).is_none_or(|turns| turns.priority != priority) {
-            self.turns.insert(index, Turns { priority, line: VecDeque::new() });
+        let index = self
+            .turns
+            .partition_point(|turns| turns.priority > priority);
+        if self
+            .turns
+            .get(index)
+            .is_none_or(|turns| turns.priority != priority)
+        {
+            self.turns.insert(
+                index,
+                Turns {
+                    priority,
+                    line: VecDeque::new(),
+                },
+            );
         }
         self.turns[index].line.push_back(at);
     }
@@ -56,7 +68,9 @@ impl Rotation {
     /// The first has had its turn: it goes to the end, or out when it has no credit left.
     #[inline]
     pub(super) fn turn(&mut self, has_credit: bool, leases: &mut Leases) {
-        let Some(turns) = self.turns.first_mut() else { return };
+        let Some(turns) = self.turns.first_mut() else {
+            return;
+        };
         if has_credit {
             if turns.line.len() > 1 {
                 turns.line.rotate_left(1);
@@ -74,7 +88,11 @@ impl Rotation {
         }
         lease.queued = false;
         let priority = lease.priority;
-        if let Some(turns) = self.turns.iter_mut().find(|turns| turns.priority == priority) {
+        if let Some(turns) = self
+            .turns
+            .iter_mut()
+            .find(|turns| turns.priority == priority)
+        {
             turns.line.retain(|queued| *queued != at);
         }
         self.turns.retain(|turns| !turns.line.is_empty());

@@ -2,12 +2,13 @@
 //! between the queue types resolved.
 
 use crate::settings::{
-    ConsumerTimeoutAction, DeadLetterStrategy, DelayedRetry, DelayedRetryKind,
-    DeliveryLimitCounts, Overflow, QueueKind, QueueSettings,
+    ConsumerTimeoutAction, DeadLetterStrategy, DelayedRetry, DelayedRetryKind, DeliveryLimitCounts,
+    Overflow, QueueKind, QueueSettings,
 };
 use crate::time::Timestamp;
 
 use super::effect::ReturnCause;
+use super::leases::NO_LIMIT;
 use super::{QUORUM_PRIORITY_DEFAULT, QUORUM_PRIORITY_MAX};
 
 /// What happens at a length limit.
@@ -43,7 +44,7 @@ pub(super) struct Rules {
     ttl_ms: Option<u64>,
     pub(super) expires_ms: Option<u64>,
     pub(super) delivery_limit: Option<u32>,
-    pub(super) consumer_timeout_ms: Option<u64>,
+    consumer_timeout_ms: Option<u64>,
     retry: Option<DelayedRetry>,
 }
 
@@ -59,7 +60,10 @@ impl Rules {
             }
             (Overflow::FlowControl | Overflow::FlowToDisk, _) => AtLimit::Nothing,
         };
-        let on_death = match (&settings.dead_letter_exchange, settings.dead_letter_strategy) {
+        let on_death = match (
+            &settings.dead_letter_exchange,
+            settings.dead_letter_strategy,
+        ) {
             (None, _) => OnDeath::Drop,
             (Some(_), DeadLetterStrategy::AtMostOnce) => OnDeath::PublishOnce,
             (Some(_), DeadLetterStrategy::AtLeastOnce) => OnDeath::KeepUntilConfirmed,
@@ -85,6 +89,15 @@ impl Rules {
         }
     }
 
+    /// How long a consumer with this timeout of its own may keep a delivery; `NO_LIMIT` is for
+    /// ever. A timeout of 0 ends in the next millisecond: in the same one a delivery could be
+    /// late, handed out and late again without end.
+    // rabbitmq: quorum, consumer timeout
+    pub(super) fn timeout_of(&self, own: Option<u64>) -> u64 {
+        own.or(self.consumer_timeout_ms)
+            .map_or(NO_LIMIT, |timeout_ms| timeout_ms.max(1))
+    }
+
     /// Whether there is any length limit.
     pub(super) fn is_limited(&self) -> bool {
         (self.max_length & self.max_bytes) != u64::MAX
@@ -106,7 +119,9 @@ impl Rules {
     /// take it, as in RabbitMQ.
     // rabbitmq: queues, ttl and expiry
     pub(super) fn expiry(&self, now: Timestamp, own: Option<Timestamp>) -> Option<Timestamp> {
-        let by_queue = self.ttl_ms.map(|ttl_ms| Timestamp(now.0.saturating_add(ttl_ms)));
+        let by_queue = self
+            .ttl_ms
+            .map(|ttl_ms| Timestamp(now.0.saturating_add(ttl_ms)));
         let earliest = match (own, by_queue) {
             (Some(a), Some(b)) => Some(a.min(b)),
             (a, b) => a.or(b),
@@ -124,7 +139,8 @@ impl Rules {
     }
 
     pub(super) fn over_delivery_limit(&self, delivery_count: u32) -> bool {
-        self.delivery_limit.is_some_and(|limit| delivery_count > limit)
+        self.delivery_limit
+            .is_some_and(|limit| delivery_count > limit)
     }
 
     /// Until when a return for this cause is held back. Which causes are failures does not
@@ -145,7 +161,9 @@ impl Rules {
         if !waits {
             return None;
         }
-        let linear_ms = retry.min_ms.saturating_mul(u64::from(delivery_count.max(1)));
+        let linear_ms = retry
+            .min_ms
+            .saturating_mul(u64::from(delivery_count.max(1)));
         Some(Timestamp(now.0.saturating_add(linear_ms.min(retry.max_ms))))
     }
 }

@@ -17,8 +17,8 @@ use std::collections::BTreeMap;
 use super::*;
 use crate::names::ConsumerTag;
 use crate::settings::{
-    ConsumerTimeoutAction, DeadLetterStrategy, DelayedRetry, DelayedRetryKind,
-    DeliveryLimitCounts, Overflow, QueueKind, QueueSettings, QuorumDefaults,
+    ConsumerTimeoutAction, DeadLetterStrategy, DelayedRetry, DelayedRetryKind, DeliveryLimitCounts,
+    Overflow, QueueKind, QueueSettings, QuorumDefaults,
 };
 use crate::time::{Millis, Timestamp};
 
@@ -58,12 +58,16 @@ struct Stage {
 }
 
 fn number(text: &str) -> u64 {
-    text.parse().unwrap_or_else(|_| panic!("{text} is no number"))
+    text.parse()
+        .unwrap_or_else(|_| panic!("{text} is no number"))
 }
 
 /// `key=value` words, and bare words as keys without value.
 fn options<'a>(words: &[&'a str]) -> Vec<(&'a str, &'a str)> {
-    words.iter().map(|word| word.split_once('=').unwrap_or((word, ""))).collect()
+    words
+        .iter()
+        .map(|word| word.split_once('=').unwrap_or((word, "")))
+        .collect()
 }
 
 impl Stage {
@@ -88,7 +92,8 @@ impl Stage {
             "queue" => self.make_queue(rest),
             "settings" => {
                 self.configure(rest);
-                self.queue.reconfigure(self.now, &self.settings, &mut self.out);
+                self.queue
+                    .reconfigure(self.now, &self.settings, &mut self.out);
             }
             "enqueue" => return self.publish(rest),
             "publish" => self.publish(rest),
@@ -144,7 +149,10 @@ impl Stage {
             }
             "returned" => {
                 let (delivered, acquired) = (number(rest[1]) as u32, number(rest[2]) as u32);
-                assert!(self.queue.returned(self.ids[rest[0]], delivered, acquired, None));
+                assert!(
+                    self.queue
+                        .returned(self.ids[rest[0]], delivered, acquired, None)
+                );
                 return;
             }
             "hold-again" => {
@@ -204,7 +212,11 @@ impl Stage {
                         other => panic!("no kind of retry {other}"),
                     };
                     let (min_ms, max_ms) = (number(parts[1]), number(parts[2]));
-                    s.delayed_retry = Some(DelayedRetry { kind, min_ms, max_ms });
+                    s.delayed_retry = Some(DelayedRetry {
+                        kind,
+                        min_ms,
+                        max_ms,
+                    });
                 }
                 other => panic!("no setting {other}"),
             }
@@ -242,7 +254,10 @@ impl Stage {
     }
 
     fn dispatch(&mut self, messages: u32) {
-        let mut budget = DispatchBudget { messages, bytes: u64::MAX };
+        let mut budget = DispatchBudget {
+            messages,
+            bytes: u64::MAX,
+        };
         self.queue.dispatch(self.now, &mut budget, &mut self.out);
     }
 
@@ -291,9 +306,14 @@ impl Stage {
         let mut from = 0;
         while from < ids.len() {
             let holder = self.who_holds(ids[from]);
-            let same = ids[from..].iter().take_while(|id| self.who_holds(**id) == holder).count();
+            let same = ids[from..]
+                .iter()
+                .take_while(|id| self.who_holds(**id) == holder)
+                .count();
             let to = from + same;
-            let settled = self.queue.settle(self.now, holder, &ids[from..to], how, &mut self.out);
+            let settled = self
+                .queue
+                .settle(self.now, holder, &ids[from..to], how, &mut self.out);
             assert_eq!(settled as usize, same);
             from = to;
         }
@@ -310,7 +330,11 @@ impl Stage {
         let (holder, id) = (self.holder(words[0]), self.ids[words[1]]);
         let late_before = self.queue.counts().late_settles;
         let ids = [id];
-        assert_eq!(self.queue.settle(self.now, holder, &ids, Settlement::Ack, &mut self.out), 0);
+        assert_eq!(
+            self.queue
+                .settle(self.now, holder, &ids, Settlement::Ack, &mut self.out),
+            0
+        );
         assert_eq!(self.queue.counts().late_settles, late_before + 1);
     }
 
@@ -387,7 +411,10 @@ impl Stage {
     }
 
     fn consumer_name(&self, id: ConsumerId) -> &str {
-        let found = self.consumers.iter().find(|(_, (consumer, _))| *consumer == id);
+        let found = self
+            .consumers
+            .iter()
+            .find(|(_, (consumer, _))| *consumer == id);
         found.map_or("?", |(name, _)| name)
     }
 
@@ -410,7 +437,14 @@ impl Stage {
             Effect::Forget { content, why, .. } => {
                 format!("{content}!{}", format!("{why:?}").to_lowercase())
             }
-            Effect::DeadLetter { content, reason, kept, delivery_count, acquired_count, .. } => {
+            Effect::DeadLetter {
+                content,
+                reason,
+                kept,
+                delivery_count,
+                acquired_count,
+                ..
+            } => {
                 let how = if *kept { "~~" } else { "~" };
                 let counts = match (delivery_count, acquired_count) {
                     (0, 0) => String::new(),
@@ -436,7 +470,11 @@ impl Stage {
                     TimeoutAction::CancelConsumer => "cancel",
                     TimeoutAction::ReturnOnly => "return",
                 };
-                format!("late({who},{},{},{action})", self.entry_name(late.entry), late.overdue)
+                format!(
+                    "late({who},{},{},{action})",
+                    self.entry_name(late.entry),
+                    late.overdue
+                )
             }
             Effect::ActiveConsumer { consumer } => {
                 let name = consumer.map_or("none", |consumer| self.consumer_name(consumer));
@@ -447,7 +485,9 @@ impl Stage {
     }
 
     fn show_delivery(&self, delivery: &Delivery<String>) -> String {
-        let who = delivery.consumer.map(|consumer| self.consumer_name(consumer));
+        let who = delivery
+            .consumer
+            .map(|consumer| self.consumer_name(consumer));
         let who = who.unwrap_or_else(|| self.holder_name(delivery.holder));
         let again = match delivery.redelivered {
             true => format!("*({},{})", delivery.delivery_count, delivery.acquired_count),
@@ -468,7 +508,12 @@ impl Stage {
                 EntryState::DeadLettering => dead += 1,
             }
         }
-        let seen = (counts.ready, counts.unacked, counts.delayed, counts.dead_lettering);
+        let seen = (
+            counts.ready,
+            counts.unacked,
+            counts.delayed,
+            counts.dead_lettering,
+        );
         assert_eq!(seen, (ready, unacked, delayed, dead), "after {line}");
         let held: u32 = self.queue.consumers().map(|view| view.unacked).sum();
         assert!(u64::from(held) <= unacked, "after {line}");

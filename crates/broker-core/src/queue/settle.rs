@@ -43,7 +43,9 @@ impl<C: Clone> QueueMachine<C> {
     /// The usual end of a delivery, without a second look-up.
     fn ack(&mut self, holder: HolderId, id: EntryId, out: &mut Effects<C>) -> Option<()> {
         let spot = self.table.spot(id)?;
-        let State::Held(hold) = self.table.at(spot)?.state else { return None };
+        let State::Held(hold) = self.table.at(spot)?.state else {
+            return None;
+        };
         let at = self.holds.get(hold).lease;
         let lease = self.leases.get_mut(at);
         if lease.holder != holder {
@@ -55,13 +57,19 @@ impl<C: Clone> QueueMachine<C> {
         }
         let (id, message) = self.table.take(spot)?;
         self.amounts.unacked.sub(message.bytes);
-        out.push(Effect::Forget { id, content: message.content, why: Gone::Acked });
+        out.push(Effect::Forget {
+            id,
+            content: message.content,
+            why: Gone::Acked,
+        });
         Some(())
     }
 
     pub(super) fn held_by(&mut self, holder: HolderId, id: EntryId) -> Option<(Place, u32)> {
         let place = self.table.find(id)?;
-        let State::Held(hold) = self.table.get(place)?.state else { return None };
+        let State::Held(hold) = self.table.get(place)?.state else {
+            return None;
+        };
         let lease = self.holds.get(hold).lease;
         (self.leases.get(lease).holder == holder).then_some((place, hold))
     }
@@ -100,7 +108,9 @@ impl<C: Clone> QueueMachine<C> {
     ) {
         let lease = self.lease_of(place);
         let counts = self.rules.counts(cause);
-        let Some((id, message)) = self.table.cell_mut(place) else { return };
+        let Some((id, message)) = self.table.cell_mut(place) else {
+            return;
+        };
         message.acquired_count = message.acquired_count.saturating_add(1);
         if counts {
             message.delivery_count = message.delivery_count.saturating_add(1);
@@ -115,7 +125,12 @@ impl<C: Clone> QueueMachine<C> {
                 Some(due) => self.place_delayed(place, due),
                 None => self.place_ready(place),
             }
-            out.push(Effect::Returned { id, delivery_count, acquired_count, until });
+            out.push(Effect::Returned {
+                id,
+                delivery_count,
+                acquired_count,
+                until,
+            });
         }
         if let Some(at) = lease {
             self.after_release(at);
@@ -135,11 +150,11 @@ impl<C: Clone> QueueMachine<C> {
     pub(super) fn after_settle(&mut self, now: Timestamp, how: Settlement, out: &mut Effects<C>) {
         self.elect_after_settle(out);
         if matches!(how, Settlement::Requeue(_)) {
-            self.expire_heads(now, out);
             self.enforce_limits(now, out);
+            self.expire_heads(now, out);
         }
         self.repack_holds();
-        self.refusing = self.refusing && self.still_refuses();
+        self.resume_taking();
     }
 
     /// Gives memory back after a burst of deliveries. Amortised by the settles before it.

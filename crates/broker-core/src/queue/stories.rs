@@ -829,9 +829,13 @@ fn the_return_that_exceeds_the_delivery_limit_ends_the_message() {
 #[test]
 fn the_default_limit_is_twenty_and_none_is_unlimited() {
     let rounds = "get h\nreject a => a^\n".repeat(20);
-    check(&format!("queue quorum\npublish a\n{rounds}get h\nreject a => a!deliverylimit"));
+    check(&format!(
+        "queue quorum\npublish a\n{rounds}get h\nreject a => a!deliverylimit"
+    ));
     let rounds = "get h\nreject a => a^\n".repeat(60);
-    check(&format!("queue quorum delivery-limit=none\npublish a\n{rounds}get h => h:a*(60,60)"));
+    check(&format!(
+        "queue quorum delivery-limit=none\npublish a\n{rounds}get h => h:a*(60,60)"
+    ));
 }
 
 #[test]
@@ -1149,7 +1153,10 @@ fn a_dead_letter_that_no_target_took_is_tried_again_after_three_minutes() {
 #[test]
 fn at_most_thirty_two_dead_letters_are_on_their_way() {
     let names: Vec<String> = (0..40).map(|i| format!("m{i}")).collect();
-    let sent: Vec<String> = names[..32].iter().map(|name| format!("{name}~~expired")).collect();
+    let sent: Vec<String> = names[..32]
+        .iter()
+        .map(|name| format!("{name}~~expired"))
+        .collect();
     check(&format!(
         "
         queue quorum dlx=x at-least-once ttl=10
@@ -1254,7 +1261,14 @@ fn an_id_that_does_not_increase_is_not_taken() {
     queue.enqueue(now, Entry::new(EntryId(5), 'a', 1), &mut out);
     queue.enqueue(now, Entry::new(EntryId(5), 'b', 1), &mut out);
     let why = RefusedBecause::IdNotIncreasing;
-    assert_eq!(out, [Effect::Refused { id: EntryId(5), content: 'b', why }]);
+    assert_eq!(
+        out,
+        [Effect::Refused {
+            id: EntryId(5),
+            content: 'b',
+            why
+        }]
+    );
     assert!(!queue.restore(Entry::new(EntryId(4), 'c', 1)));
     assert_eq!(queue.counts().ready, 1);
 }

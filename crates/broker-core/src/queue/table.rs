@@ -153,12 +153,18 @@ impl<C> Table<C> {
         self.live
     }
 
+    /// The greatest id that was ever put in.
+    pub(super) fn last_id(&self) -> Option<EntryId> {
+        self.any_id.then_some(self.last_id)
+    }
+
     /// Whether this id may be appended.
     pub(super) fn takes(&self, id: EntryId) -> bool {
         !self.any_id || id > self.last_id
     }
 
     /// Appends a message. Its id must be one that the table `takes`.
+    #[inline]
     pub(super) fn push(&mut self, id: EntryId, message: Message<C>) -> Place {
         debug_assert!(self.takes(id));
         let place = self.next;
@@ -169,10 +175,16 @@ impl<C> Table<C> {
         if place.slot() == 0 {
             self.open_chunk(place.chunk(), id);
         }
-        let chunk = self.chunks.back_mut().expect("the chunk of a slot above 0 stays until full");
+        let chunk = self
+            .chunks
+            .back_mut()
+            .expect("the chunk of a slot above 0 stays until full");
         chunk.live += 1;
         if let Cells::Dense(cells) = &mut chunk.cells {
-            cells.push(Cell { id, message: Some(message) });
+            cells.push(Cell {
+                id,
+                message: Some(message),
+            });
         }
         if u64::from(place.slot()) + 1 == CHUNK_LEN {
             let last = self.chunks.len() - 1;
@@ -181,10 +193,14 @@ impl<C> Table<C> {
         place
     }
 
+    #[inline(never)]
     fn open_chunk(&mut self, number: u64, first_id: EntryId) {
         // `live` counts the message that opens the chunk.
-        let capacity =
-            if self.live > 1 { CHUNK_LEN as usize } else { usize::from(self.burst) };
+        let capacity = if self.live > 1 {
+            CHUNK_LEN as usize
+        } else {
+            usize::from(self.burst)
+        };
         let cells = match self.chunks.back_mut() {
             // An empty queue keeps a small chunk, which is renumbered instead of replaced.
             Some(last) if last.live == 0 && last.number + 1 == number => {
@@ -199,12 +215,26 @@ impl<C> Table<C> {
             }
             _ => Vec::with_capacity(capacity),
         };
-        self.chunks.push_back(Chunk { number, first_id, live: 0, cells: Cells::Dense(cells) });
+        self.chunks.push_back(Chunk {
+            number,
+            first_id,
+            live: 0,
+            cells: Cells::Dense(cells),
+        });
         self.front_changed();
     }
 
     fn is_complete(&self, chunk: &Chunk<C>) -> bool {
         chunk.number != self.next.chunk()
+    }
+
+    /// A chunk has few messages left, or the table none.
+    #[inline(never)]
+    fn thin_out(&mut self, at: usize) {
+        match self.live {
+            0 => self.reset(),
+            _ => self.tidy(at),
+        }
     }
 
     /// Drops or packs a chunk that has become sparse, once it can get no more messages.
@@ -244,7 +274,11 @@ impl<C> Table<C> {
     fn chunk_index(&self, number: u64) -> Option<usize> {
         // Without gaps this is it; each gap only moves it towards the front.
         let latest = number.wrapping_sub(self.first_number) as usize;
-        if self.chunks.get(latest).is_some_and(|chunk| chunk.number == number) {
+        if self
+            .chunks
+            .get(latest)
+            .is_some_and(|chunk| chunk.number == number)
+        {
             return Some(latest);
         }
         self.chunk_index_past_gaps(number)
@@ -252,7 +286,9 @@ impl<C> Table<C> {
 
     #[cold]
     fn chunk_index_past_gaps(&self, number: u64) -> Option<usize> {
-        self.chunks.binary_search_by_key(&number, |chunk| chunk.number).ok()
+        self.chunks
+            .binary_search_by_key(&number, |chunk| chunk.number)
+            .ok()
     }
 
     pub(super) fn get(&self, place: Place) -> Option<&Message<C>> {
@@ -313,7 +349,10 @@ impl<C> Table<C> {
             && cell.id == id
         {
             self.found = beside;
-            return cell.message.is_some().then_some(Spot { chunk, cell: beside.slot().into() });
+            return cell.message.is_some().then_some(Spot {
+                chunk,
+                cell: beside.slot().into(),
+            });
         }
         let (place, spot) = self.bisect(id)?;
         self.found = place;
@@ -371,10 +410,8 @@ impl<C> Table<C> {
         };
         chunk.live -= 1;
         self.live -= 1;
-        if self.live == 0 {
-            self.reset();
-        } else if self.chunks[spot.chunk].live < PACK_BELOW {
-            self.tidy(spot.chunk);
+        if chunk.live < PACK_BELOW {
+            self.thin_out(spot.chunk);
         }
         Some(removed)
     }
@@ -394,6 +431,7 @@ impl<C> Table<C> {
         self.bisect(id).map(|(place, _)| place)
     }
 
+    #[inline(never)]
     fn bisect(&self, id: EntryId) -> Option<(Place, Spot)> {
         let after = self.chunks.partition_point(|chunk| chunk.first_id <= id);
         let at = after.checked_sub(1)?;
@@ -409,12 +447,18 @@ impl<C> Table<C> {
                 (cell, u64::from(cells[cell].0))
             }
         };
-        Some((Place(chunk.number * CHUNK_LEN + slot), Spot { chunk: at, cell }))
+        Some((
+            Place(chunk.number * CHUNK_LEN + slot),
+            Spot { chunk: at, cell },
+        ))
     }
 
     /// Live messages with this id or a later one, in order.
     pub(super) fn iter_from(&self, id: EntryId) -> impl Iterator<Item = (EntryId, &Message<C>)> {
-        let first = self.chunks.partition_point(|chunk| chunk.first_id <= id).saturating_sub(1);
+        let first = self
+            .chunks
+            .partition_point(|chunk| chunk.first_id <= id)
+            .saturating_sub(1);
         self.chunks
             .range(first..)
             .flat_map(|chunk| chunk.iter())
@@ -446,7 +490,9 @@ impl<C> Chunk<C> {
             Cells::Dense(cells) => (&cells[..], &[][..]),
             Cells::Packed(cells) => (&[][..], &cells[..]),
         };
-        let dense = dense.iter().filter_map(|cell| Some((cell.id, cell.message.as_ref()?)));
+        let dense = dense
+            .iter()
+            .filter_map(|cell| Some((cell.id, cell.message.as_ref()?)));
         dense.chain(packed.iter().map(|cell| (cell.1, &cell.2)))
     }
 
@@ -469,7 +515,9 @@ mod tests {
     fn filled(n: u64) -> (Table<u64>, Vec<Place>) {
         let mut table = Table::new();
         // Ids with gaps, as the log gives them.
-        let places = (0..n).map(|i| table.push(EntryId(i * 3 + 1), message(i))).collect();
+        let places = (0..n)
+            .map(|i| table.push(EntryId(i * 3 + 1), message(i)))
+            .collect();
         (table, places)
     }
 
@@ -499,7 +547,11 @@ mod tests {
         assert_eq!(table.len(), 2);
         assert_eq!(table.get(stuck).map(|m| m.content), Some(0));
         assert_eq!(table.find(EntryId(1)), Some(stuck));
-        assert!(table.memory_bytes() < 12_000, "{} bytes", table.memory_bytes());
+        assert!(
+            table.memory_bytes() < 12_000,
+            "{} bytes",
+            table.memory_bytes()
+        );
     }
 
     #[test]
@@ -511,11 +563,18 @@ mod tests {
             }
         }
         assert_eq!(table.len(), 1000);
-        assert!(table.memory_bytes() < 1000 * 300, "{} bytes", table.memory_bytes());
+        assert!(
+            table.memory_bytes() < 1000 * 300,
+            "{} bytes",
+            table.memory_bytes()
+        );
         let ids: Vec<u64> = table.iter_from(EntryId(0)).map(|(id, _)| id.0).collect();
         let expected: Vec<u64> = (0..1000).map(|i| i * 300 + 1).collect();
         assert_eq!(ids, expected);
-        let late: Vec<u64> = table.iter_from(EntryId(299_000)).map(|(id, _)| id.0).collect();
+        let late: Vec<u64> = table
+            .iter_from(EntryId(299_000))
+            .map(|(id, _)| id.0)
+            .collect();
         assert_eq!(late, [299_101, 299_401, 299_701]);
     }
 
@@ -527,11 +586,18 @@ mod tests {
             assert!(table.remove(*place).is_none());
         }
         assert_eq!(table.len(), 0);
-        assert!(table.memory_bytes() < 2_000, "{} bytes", table.memory_bytes());
+        assert!(
+            table.memory_bytes() < 2_000,
+            "{} bytes",
+            table.memory_bytes()
+        );
         for i in 0..300 {
             let place = table.push(EntryId(100_000 + i), message(i));
             assert_eq!(table.find(EntryId(100_000 + i)), Some(place));
-            assert_eq!(table.remove(place).map(|(id, m)| (id.0, m.content)), Some((100_000 + i, i)));
+            assert_eq!(
+                table.remove(place).map(|(id, m)| (id.0, m.content)),
+                Some((100_000 + i, i))
+            );
         }
         assert!(!table.takes(EntryId(100_299)));
     }

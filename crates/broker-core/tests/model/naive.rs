@@ -1,6 +1,6 @@
 //! A queue as a plain list, and the judgement of effects.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use broker_core::dead_letter::DeathReason;
 use broker_core::queue::{
@@ -18,7 +18,11 @@ pub(crate) enum Where {
     Ready,
     /// The how-manyth return of the queue it was.
     Returned(u64),
-    Held { holder: HolderId, consumer: Option<ConsumerId>, since: Timestamp },
+    Held {
+        holder: HolderId,
+        consumer: Option<ConsumerId>,
+        since: Timestamp,
+    },
     Delayed(Timestamp),
     Dead,
 }
@@ -30,6 +34,8 @@ pub(crate) struct Item {
     pub(crate) expires_at: Option<Timestamp>,
     pub(crate) delivery_count: u32,
     pub(crate) acquired_count: u32,
+    /// The how-manyth return of the queue its last one was.
+    pub(crate) turn: u64,
     pub(crate) place: Where,
 }
 
@@ -69,6 +75,8 @@ pub(crate) struct Naive {
     pub(crate) items: BTreeMap<EntryId, Item>,
     pub(crate) clients: BTreeMap<ConsumerId, Client>,
     pub(crate) active: Option<ConsumerId>,
+    /// Channels that are to be closed for a late delivery.
+    pub(crate) closing: BTreeSet<HolderId>,
     returns: u64,
     /// Dead letters that were published and not answered.
     pub(crate) sent: Vec<EntryId>,
@@ -85,6 +93,7 @@ impl Naive {
             items: BTreeMap::new(),
             clients: BTreeMap::new(),
             active: None,
+            closing: BTreeSet::new(),
             returns: 0,
             sent: Vec::new(),
             resting: BTreeMap::new(),
@@ -93,13 +102,18 @@ impl Naive {
 
     pub(crate) fn level(&self, priority: Option<u8>) -> u8 {
         match self.kind {
-            QueueKind::Classic => priority.unwrap_or(0).min(self.settings.max_priority.unwrap_or(0)),
+            QueueKind::Classic => priority
+                .unwrap_or(0)
+                .min(self.settings.max_priority.unwrap_or(0)),
             QueueKind::Quorum => priority.unwrap_or(4).min(31),
         }
     }
 
     pub(crate) fn expiry(&self, own: Option<Timestamp>) -> Option<Timestamp> {
-        let by_queue = self.settings.message_ttl_ms.map(|ttl| self.now + Millis(ttl));
+        let by_queue = self
+            .settings
+            .message_ttl_ms
+            .map(|ttl| self.now + Millis(ttl));
         let first = own.into_iter().chain(by_queue).min()?;
         Some(first.max(self.now + Millis(1)))
     }
@@ -139,7 +153,9 @@ impl Naive {
 
     fn amount(&self, wanted: impl Fn(Where) -> bool) -> (u64, u64) {
         let chosen = self.items.values().filter(|item| wanted(item.place));
-        chosen.fold((0, 0), |(n, bytes), item| (n + 1, bytes + u64::from(item.bytes)))
+        chosen.fold((0, 0), |(n, bytes), item| {
+            (n + 1, bytes + u64::from(item.bytes))
+        })
     }
 
     pub(crate) fn ready(&self) -> (u64, u64) {
@@ -213,8 +229,13 @@ impl Naive {
     }
 
     fn may_step_down(&self) -> bool {
-        let Some(active) = self.active.and_then(|id| self.clients.get(&id)) else { return false };
-        let outranked = self.clients.values().any(|client| client.priority > active.priority);
+        let Some(active) = self.active.and_then(|id| self.clients.get(&id)) else {
+            return false;
+        };
+        let outranked = self
+            .clients
+            .values()
+            .any(|client| client.priority > active.priority);
         self.kind == QueueKind::Quorum && self.settings.single_active_consumer && outranked
     }
 
@@ -224,31 +245,55 @@ impl Naive {
         match effect {
             Effect::Deliver(delivery) => self.delivered(call, delivery),
             Effect::Refused { id, why, .. } => {
-                assert_eq!((call, *why), (&Call::Enqueue(*id), RefusedBecause::Overflow));
+                assert_eq!(
+                    (call, *why),
+                    (&Call::Enqueue(*id), RefusedBecause::Overflow)
+                );
                 assert!(!self.drops_heads() && self.settings.overflow != Overflow::FlowControl);
             }
             Effect::Forget { id, content, why } => {
                 assert_eq!(id.0, *content);
                 self.gone(call, *id, *why);
             }
-            Effect::DeadLetter { id, reason, delivery_count, acquired_count, kept, .. } => {
+            Effect::DeadLetter {
+                id,
+                reason,
+                delivery_count,
+                acquired_count,
+                kept,
+                ..
+            } => {
                 let counts = (*delivery_count, *acquired_count);
                 self.dead_lettered(call, *id, *reason, counts, *kept);
             }
-            Effect::Returned { id, delivery_count, acquired_count, until } => {
+            Effect::Returned {
+                id,
+                delivery_count,
+                acquired_count,
+                until,
+            } => {
                 self.returned(call, *id, (*delivery_count, *acquired_count), *until);
             }
-            Effect::ConsumerCancelled { consumer, holder, .. } => {
+            Effect::ConsumerCancelled {
+                consumer, holder, ..
+            } => {
                 assert_eq!(*call, Call::Deadline);
                 let client = self.end_consumer(*consumer);
                 assert_eq!(client.holder, *holder);
                 assert!(client.cancel_notify);
-                assert_eq!(self.settings.consumer_timeout_action, ConsumerTimeoutAction::Cancel);
+                assert_eq!(
+                    self.settings.consumer_timeout_action,
+                    ConsumerTimeoutAction::Cancel
+                );
             }
             Effect::TimedOut(late) => {
                 assert_eq!(*call, Call::Deadline);
                 if late.action == TimeoutAction::CloseChannel {
-                    let of_channel = self.clients.values_mut().filter(|c| c.holder == late.holder);
+                    self.closing.insert(late.holder);
+                    let of_channel = self
+                        .clients
+                        .values_mut()
+                        .filter(|c| c.holder == late.holder);
                     of_channel.for_each(|client| client.late = true);
                 }
             }
@@ -289,11 +334,21 @@ impl Naive {
             None => assert_eq!(*call, Call::Get),
             Some(consumer) => {
                 let open = self.open();
-                assert!(open.contains(&consumer), "no credit, paused or not the active one");
+                assert!(
+                    open.contains(&consumer),
+                    "no credit, paused or not the active one"
+                );
                 let client = &self.clients[&consumer];
-                assert_eq!((client.holder, client.no_ack), (delivery.holder, delivery.no_ack));
+                assert_eq!(
+                    (client.holder, client.no_ack),
+                    (delivery.holder, delivery.no_ack)
+                );
                 let highest = open.iter().map(|id| self.clients[id].priority).max();
-                assert_eq!(Some(client.priority), highest, "a higher priority was passed over");
+                assert_eq!(
+                    Some(client.priority),
+                    highest,
+                    "a higher priority was passed over"
+                );
             }
         }
         if delivery.no_ack {
@@ -301,7 +356,11 @@ impl Naive {
             return;
         }
         let (holder, consumer, since) = (delivery.holder, delivery.consumer, self.now);
-        self.items.get_mut(&id).expect("live").place = Where::Held { holder, consumer, since };
+        self.items.get_mut(&id).expect("live").place = Where::Held {
+            holder,
+            consumer,
+            since,
+        };
     }
 
     fn is_held(&self, id: EntryId) -> bool {
@@ -348,15 +407,26 @@ impl Naive {
     fn may_die(&mut self, call: &Call, id: EntryId, reason: DeathReason) {
         match reason {
             DeathReason::Expired => {
-                assert!(self.expired(id) && self.heads().contains(&id), "no expired head");
+                assert!(
+                    self.expired(id) && self.heads().contains(&id),
+                    "no expired head"
+                );
             }
             DeathReason::MaxLength => {
-                assert!(self.drops_heads() && self.over_limit(0, 0), "not over the limit");
+                assert!(
+                    self.drops_heads() && self.over_limit(0, 0),
+                    "not over the limit"
+                );
                 assert_eq!(self.order().first(), Some(&id), "not the head");
-                assert!(self.open().is_empty() || self.may_step_down(), "could be delivered");
+                assert!(
+                    self.open().is_empty() || self.may_step_down(),
+                    "could be delivered"
+                );
             }
             DeathReason::Rejected => {
-                let Call::Discard(ids, counts) = call else { panic!("rejected by {call:?}") };
+                let Call::Discard(ids, counts) = call else {
+                    panic!("rejected by {call:?}")
+                };
                 assert!(ids.contains(&id) && self.is_held(id));
                 let item = self.items.get_mut(&id).expect("live");
                 item.acquired_count += 1;
@@ -365,7 +435,11 @@ impl Naive {
             DeathReason::DeliveryLimit => {
                 self.count_return(call, id);
                 let delivery_count = self.items[&id].delivery_count;
-                assert!(self.settings.delivery_limit.is_some_and(|limit| delivery_count > limit));
+                assert!(
+                    self.settings
+                        .delivery_limit
+                        .is_some_and(|limit| delivery_count > limit)
+                );
             }
         }
     }
@@ -382,7 +456,10 @@ impl Naive {
         let at_least_once = self.settings.dead_letter_strategy == DeadLetterStrategy::AtLeastOnce;
         if *call == Call::Enqueue(id) && !self.items.contains_key(&id) {
             // The new message itself, which is refused next.
-            assert_eq!((self.settings.overflow, kept), (Overflow::RejectPublishDlx, false));
+            assert_eq!(
+                (self.settings.overflow, kept),
+                (Overflow::RejectPublishDlx, false)
+            );
             assert_eq!(reason, DeathReason::MaxLength);
             return;
         }
@@ -405,20 +482,25 @@ impl Naive {
     }
 
     fn cause(&self, call: &Call, id: EntryId) -> ReturnCause {
-        let Where::Held { holder, since, consumer } = self.items[&id].place else {
+        let Where::Held { holder, since, .. } = self.items[&id].place else {
             panic!("{id:?} was not held")
         };
         match call {
             Call::Requeue(ids, cause) if ids.contains(&id) => *cause,
             Call::Detach(gone, cause) if *gone == holder => *cause,
             Call::Deadline => {
-                let _ = consumer;
-                let timeout_ms = self.settings.consumer_timeout_ms.expect("a timeout");
+                let timeout_ms = self.timeout_ms().expect("a timeout");
                 assert!(since + Millis(timeout_ms) <= self.now, "not late yet");
                 ReturnCause::Timeout
             }
             other => panic!("{id:?} returned by {other:?}"),
         }
+    }
+
+    fn timeout_ms(&self) -> Option<u64> {
+        self.settings
+            .consumer_timeout_ms
+            .map(|timeout_ms| timeout_ms.max(1))
     }
 
     fn count_return(&mut self, call: &Call, id: EntryId) -> ReturnCause {
@@ -434,25 +516,24 @@ impl Naive {
         cause
     }
 
-    fn returned(
-        &mut self,
-        call: &Call,
-        id: EntryId,
-        counts: (u32, u32),
-        until: Option<Timestamp>,
-    ) {
+    fn returned(&mut self, call: &Call, id: EntryId, counts: (u32, u32), until: Option<Timestamp>) {
         let cause = self.count_return(call, id);
         let delivery_count = self.items[&id].delivery_count;
         assert_eq!(counts, (delivery_count, self.items[&id].acquired_count));
-        assert!(self.settings.delivery_limit.is_none_or(|limit| delivery_count <= limit));
+        assert!(
+            self.settings
+                .delivery_limit
+                .is_none_or(|limit| delivery_count <= limit)
+        );
         assert_eq!(until, self.retry_at(cause, delivery_count));
         self.come_back(id, until);
     }
 
     pub(crate) fn come_back(&mut self, id: EntryId, until: Option<Timestamp>) {
         self.returns += 1;
-        let place = until.map_or(Where::Returned(self.returns), Where::Delayed);
-        self.items.get_mut(&id).expect("live").place = place;
+        let item = self.items.get_mut(&id).expect("live");
+        item.turn = self.returns;
+        item.place = until.map_or(Where::Returned(self.returns), Where::Delayed);
     }
 
     fn retry_at(&self, cause: ReturnCause, delivery_count: u32) -> Option<Timestamp> {
@@ -472,16 +553,16 @@ impl Naive {
 
     /// Delays that are over end, in order of their moments; the machine tells nothing about it.
     pub(crate) fn end_delays(&mut self) {
-        let mut due: Vec<(Timestamp, EntryId)> = self
+        let mut due: Vec<(Timestamp, u64, EntryId)> = self
             .items
             .iter()
             .filter_map(|(id, item)| match item.place {
-                Where::Delayed(at) if at <= self.now => Some((at, *id)),
+                Where::Delayed(at) if at <= self.now => Some((at, item.turn, *id)),
                 _ => None,
             })
             .collect();
         due.sort_unstable();
-        for (_, id) in due {
+        for (_, _, id) in due {
             self.come_back(id, None);
         }
     }
@@ -492,10 +573,11 @@ impl Naive {
             assert!(!self.expired(id), "{id:?} has expired and is there");
         }
         for (id, item) in &self.items {
-            if let (Where::Held { since, .. }, Some(timeout_ms)) =
-                (item.place, self.settings.consumer_timeout_ms)
-            {
-                assert!(since + Millis(timeout_ms) > self.now, "{id:?} is late and held");
+            if let (Where::Held { since, .. }, Some(timeout_ms)) = (item.place, self.timeout_ms()) {
+                assert!(
+                    since + Millis(timeout_ms) > self.now,
+                    "{id:?} is late and held"
+                );
             }
         }
     }

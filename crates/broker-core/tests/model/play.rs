@@ -2,10 +2,11 @@
 
 use broker_core::names::ConsumerTag;
 use broker_core::queue::{
-    Consumer, ConsumerId, DiscardCause, DispatchBudget, DispatchEnd, Effects, Entry, EntryId,
-    EntryState, HolderId, Pause, QueueMachine, ReturnCause, Settlement,
+    Consumer, ConsumerId, DEAD_LETTERS_IN_FLIGHT_MAX, DiscardCause, DispatchBudget, DispatchEnd,
+    Effect, Effects, Entry, EntryId, EntryState, HolderId, Pause, QueueMachine, ReturnCause,
+    Settlement,
 };
-use broker_core::settings::{Overflow, QueueKind, QueueSettings};
+use broker_core::settings::{DeadLetterStrategy, Overflow, QueueKind, QueueSettings};
 use broker_core::time::{Millis, Timestamp};
 use proptest::sample::Index;
 
@@ -13,22 +14,62 @@ use super::naive::{Call, Client, Item, Naive, Where};
 
 #[derive(Clone, Debug)]
 pub(crate) enum Op {
-    Enqueue { count: u8, priority: Option<u8>, ttl_ms: Option<u64>, bytes: u32 },
-    Dispatch { messages: u32 },
-    Consume { holder: u64, prefetch: u16, priority: i64, no_ack: bool, cancel_notify: bool },
-    Pause { which: Index, flow: bool },
-    Resume { which: Index, flow: bool },
+    Enqueue {
+        count: u8,
+        priority: Option<u8>,
+        ttl_ms: Option<u64>,
+        bytes: u32,
+    },
+    Dispatch {
+        messages: u32,
+    },
+    Consume {
+        holder: u64,
+        prefetch: u16,
+        priority: i64,
+        no_ack: bool,
+        cancel_notify: bool,
+    },
+    Pause {
+        which: Index,
+        flow: bool,
+    },
+    Resume {
+        which: Index,
+        flow: bool,
+    },
     Cancel(Index),
-    Detach { holder: u64, cause: u8 },
-    Settle { which: Vec<Index>, how: u8 },
-    Get { holder: u64, no_ack: bool },
+    Detach {
+        holder: u64,
+        cause: u8,
+    },
+    Settle {
+        which: Vec<Index>,
+        how: u8,
+    },
+    Get {
+        holder: u64,
+        no_ack: bool,
+    },
     Advance(u64),
     Purge(u32),
-    Reconfigure { max_length: Option<u64>, dlx: bool },
-    DeadLetterDone { which: Index, stored: bool },
+    Reconfigure {
+        max_length: Option<u64>,
+        dlx: bool,
+    },
+    DeadLetterDone {
+        which: Index,
+        stored: bool,
+    },
     Forget(Vec<Index>),
-    HoldAgain { holder: u64, which: Vec<Index> },
-    Touch { which: Index, extend: bool },
+    HoldAgain {
+        holder: u64,
+        which: Vec<Index>,
+    },
+    Touch {
+        which: Index,
+        extend: bool,
+    },
 }
 
 pub(crate) struct Play {
@@ -75,13 +116,24 @@ impl Play {
 
     fn play(&mut self, op: Op) {
         match op {
-            Op::Enqueue { count, priority, ttl_ms, bytes } => {
-                for _ in 0..count {
+            Op::Enqueue {
+                count,
+                priority,
+                ttl_ms,
+                bytes,
+            } => {
+                for _ in 0..count.min(self.room()) {
                     self.enqueue(priority, ttl_ms, bytes);
                 }
             }
             Op::Dispatch { messages } => self.dispatch(messages),
-            Op::Consume { holder, prefetch, priority, no_ack, cancel_notify } => {
+            Op::Consume {
+                holder,
+                prefetch,
+                priority,
+                no_ack,
+                cancel_notify,
+            } => {
                 let (window, flow, late) = (false, false, false);
                 let holder = HolderId(holder);
                 self.consume(Client {
@@ -99,8 +151,11 @@ impl Play {
             Op::Resume { which, flow } => self.pause(which, flow, false),
             Op::Cancel(which) => self.cancel(which),
             Op::Detach { holder, cause } => {
-                let causes =
-                    [ReturnCause::ChannelClosed, ReturnCause::ConnectionLost, ReturnCause::NodeDown];
+                let causes = [
+                    ReturnCause::ChannelClosed,
+                    ReturnCause::ConnectionLost,
+                    ReturnCause::NodeDown,
+                ];
                 self.detach(HolderId(holder), causes[usize::from(cause)]);
             }
             Op::Settle { which, how } => self.settle(&which, how),
@@ -113,6 +168,18 @@ impl Play {
             Op::HoldAgain { holder, which } => self.hold_again(HolderId(holder), &which),
             Op::Touch { which, extend } => self.touch(which, extend),
         }
+    }
+
+    /// At-least-once queues stay below the window of dead letters: beyond it messages die without
+    /// an effect of their own, which a list that hears effects only cannot follow.
+    fn room(&self) -> u8 {
+        let at_least_once = DeadLetterStrategy::AtLeastOnce;
+        let most = match self.naive.settings.dead_letter_strategy == at_least_once {
+            true => DEAD_LETTERS_IN_FLIGHT_MAX,
+            false => 1000,
+        };
+        most.saturating_sub(self.naive.items.len())
+            .min(u8::MAX.into()) as u8
     }
 
     fn enqueue(&mut self, priority: Option<u8>, ttl_ms: Option<u64>, bytes: u32) {
@@ -128,19 +195,24 @@ impl Play {
             expires_at: self.naive.expiry(entry.expires_at),
             delivery_count: 0,
             acquired_count: 0,
+            turn: 0,
             place: Where::Ready,
         };
         let would_refuse = self.queue.would_refuse(bytes);
         self.queue.enqueue(now, entry, &mut self.out);
         // The machine makes room before it takes the message when it refuses, and after it when
         // it drops heads; an early look at the new message would judge the first wrongly.
-        let refused = self.queue.entry(id).is_none();
+        let refused = self
+            .out
+            .iter()
+            .any(|effect| matches!(effect, Effect::Refused { .. }));
         let refuses = matches!(
             self.naive.settings.overflow,
             Overflow::RejectPublish | Overflow::RejectPublishDlx
         );
-        let early = refuses && !(self.naive.kind == QueueKind::Quorum
-            && self.naive.settings.overflow == Overflow::RejectPublishDlx);
+        let early = refuses
+            && !(self.naive.kind == QueueKind::Quorum
+                && self.naive.settings.overflow == Overflow::RejectPublishDlx);
         let call = Call::Enqueue(id);
         let effects = std::mem::take(&mut self.out);
         let mut taken = !early;
@@ -159,7 +231,10 @@ impl Play {
             self.naive.items.insert(id, item);
         }
         if refused && early && self.naive.kind == QueueKind::Classic {
-            assert!(self.naive.over_limit(1, bytes.into()), "refused with room left");
+            assert!(
+                self.naive.over_limit(1, bytes.into()),
+                "refused with room left"
+            );
         }
         if self.naive.kind == QueueKind::Classic && early {
             let (ready, ready_bytes) = self.naive.ready();
@@ -191,16 +266,27 @@ impl Play {
     }
 
     fn dispatch(&mut self, messages: u32) {
-        let mut budget = DispatchBudget { messages, bytes: u64::MAX };
-        let end = self.queue.dispatch(self.naive.now, &mut budget, &mut self.out);
+        let mut budget = DispatchBudget {
+            messages,
+            bytes: u64::MAX,
+        };
+        let end = self
+            .queue
+            .dispatch(self.naive.now, &mut budget, &mut self.out);
         assert_eq!(budget.messages == 0, end == DispatchEnd::Budget);
         self.judge(&Call::Dispatch);
         if end != DispatchEnd::Budget {
-            assert!(self.naive.is_exhausted(), "ready messages and open consumers are left");
+            assert!(
+                self.naive.is_exhausted(),
+                "ready messages and open consumers are left"
+            );
         }
     }
 
     fn consume(&mut self, client: Client) {
+        if self.naive.closing.contains(&client.holder) {
+            return;
+        }
         self.last_consumer += 1;
         let id = ConsumerId(self.last_consumer);
         let mut consumer = Consumer::new(id, client.holder, ConsumerTag::new("c"));
@@ -208,7 +294,9 @@ impl Play {
         consumer.priority = client.priority;
         consumer.no_ack = client.no_ack;
         consumer.cancel_notify = client.cancel_notify;
-        self.queue.add_consumer(self.naive.now, consumer, &mut self.out).expect("not exclusive");
+        self.queue
+            .add_consumer(self.naive.now, consumer, &mut self.out)
+            .expect("not exclusive");
         self.naive.clients.insert(id, client);
         self.judge(&Call::Other);
     }
@@ -219,8 +307,14 @@ impl Play {
     }
 
     fn pause(&mut self, which: Index, flow: bool, on: bool) {
-        let Some(id) = self.pick_consumer(which) else { return };
-        let why = if flow { Pause::CHANNEL_FLOW } else { Pause::WINDOW };
+        let Some(id) = self.pick_consumer(which) else {
+            return;
+        };
+        let why = if flow {
+            Pause::CHANNEL_FLOW
+        } else {
+            Pause::WINDOW
+        };
         let client = self.naive.clients.get_mut(&id).expect("picked");
         match flow {
             true => client.flow = on,
@@ -235,9 +329,14 @@ impl Play {
     }
 
     fn cancel(&mut self, which: Index) {
-        let Some(id) = self.pick_consumer(which) else { return };
+        let Some(id) = self.pick_consumer(which) else {
+            return;
+        };
         self.naive.end_consumer(id);
-        assert!(self.queue.remove_consumer(self.naive.now, id, &mut self.out));
+        assert!(
+            self.queue
+                .remove_consumer(self.naive.now, id, &mut self.out)
+        );
         self.judge(&Call::Other);
     }
 
@@ -252,11 +351,15 @@ impl Play {
         for id in of_channel {
             self.naive.end_consumer(id);
         }
-        self.queue.detach(self.naive.now, holder, cause, &mut self.out);
+        self.naive.closing.remove(&holder);
+        self.queue
+            .detach(self.naive.now, holder, cause, &mut self.out);
         self.judge(&Call::Detach(holder, cause));
-        let left = self.naive.items.values().any(
-            |item| matches!(item.place, Where::Held { holder: h, .. } if h == holder),
-        );
+        let left = self
+            .naive
+            .items
+            .values()
+            .any(|item| matches!(item.place, Where::Held { holder: h, .. } if h == holder));
         assert!(!left, "a channel that is gone holds something");
     }
 
@@ -276,21 +379,35 @@ impl Play {
         let (_, holder) = *which[0].get(&held);
         // Some are of other channels, and some come twice: only the first of the right ones count.
         let ids: Vec<EntryId> = which.iter().map(|index| index.get(&held).0).collect();
-        let mut right: Vec<EntryId> =
-            held.iter().filter(|(id, h)| *h == holder && ids.contains(id)).map(|(id, _)| *id).collect();
+        let mut right: Vec<EntryId> = held
+            .iter()
+            .filter(|(id, h)| *h == holder && ids.contains(id))
+            .map(|(id, _)| *id)
+            .collect();
         right.sort_unstable();
         let (how, call) = match how {
             0 | 1 => (Settlement::Ack, Call::Ack(right.clone())),
-            2 => (Settlement::Discard(DiscardCause::Nack), Call::Discard(right.clone(), false)),
-            3 => (Settlement::Discard(DiscardCause::Reject), Call::Discard(right.clone(), true)),
+            2 => (
+                Settlement::Discard(DiscardCause::Nack),
+                Call::Discard(right.clone(), false),
+            ),
+            3 => (
+                Settlement::Discard(DiscardCause::Reject),
+                Call::Discard(right.clone(), true),
+            ),
             other => {
                 let causes = [ReturnCause::Nack, ReturnCause::Reject, ReturnCause::Recover];
                 let cause = causes[usize::from(other) - 4];
-                (Settlement::Requeue(cause), Call::Requeue(right.clone(), cause))
+                (
+                    Settlement::Requeue(cause),
+                    Call::Requeue(right.clone(), cause),
+                )
             }
         };
         let late_before = self.queue.counts().late_settles;
-        let settled = self.queue.settle(self.naive.now, holder, &ids, how, &mut self.out);
+        let settled = self
+            .queue
+            .settle(self.naive.now, holder, &ids, how, &mut self.out);
         assert_eq!(settled as usize, right.len());
         let late = self.queue.counts().late_settles - late_before;
         assert_eq!(late as usize, ids.len() - right.len());
@@ -298,12 +415,18 @@ impl Play {
         for id in right {
             let item = self.naive.items.get(&id);
             let again = item.is_some_and(|item| matches!(item.place, Where::Held { .. }));
-            assert!(!again || matches!(how, Settlement::Requeue(_)), "settled and still held");
+            assert!(
+                !again || matches!(how, Settlement::Requeue(_)),
+                "settled and still held"
+            );
         }
     }
 
     fn get(&mut self, holder: HolderId, no_ack: bool) {
-        match self.queue.get(self.naive.now, holder, no_ack, &mut self.out) {
+        match self
+            .queue
+            .get(self.naive.now, holder, no_ack, &mut self.out)
+        {
             Ok(Some(got)) => {
                 self.judge(&Call::Get);
                 assert_eq!((got.delivery.holder, got.delivery.no_ack), (holder, no_ack));
@@ -326,46 +449,17 @@ impl Play {
         while let Some(due) = self.queue.next_deadline().filter(|due| *due <= end) {
             self.naive.now = self.naive.now.max(due);
             self.queue.on_deadline(self.naive.now, &mut self.out);
-            self.judge_deadline();
+            // Delays end first, and silently.
+            self.naive.end_delays();
+            self.judge(&Call::Deadline);
             let next = self.queue.next_deadline();
-            assert!(next.is_none_or(|next| next > self.naive.now), "work is left");
+            assert!(
+                next.is_none_or(|next| next > self.naive.now),
+                "work is left"
+            );
         }
         self.naive.now = end;
         self.naive.assert_nothing_due();
-    }
-
-    /// The end of delays is silent, and happens after the heads have expired once.
-    fn judge_deadline(&mut self) {
-        let effects = std::mem::take(&mut self.out);
-        let delays = self.naive.items.values().any(
-            |item| matches!(item.place, Where::Delayed(at) if at <= self.naive.now),
-        );
-        if !delays {
-            effects.iter().for_each(|effect| self.naive.judge(&Call::Deadline, effect));
-            return;
-        }
-        let mut ended = false;
-        for effect in &effects {
-            if !ended && !self.is_expiry(effect) {
-                self.naive.end_delays();
-                ended = true;
-            }
-            self.naive.judge(&Call::Deadline, effect);
-        }
-        if !ended {
-            self.naive.end_delays();
-        }
-    }
-
-    fn is_expiry(&self, effect: &broker_core::queue::Effect<u64>) -> bool {
-        use broker_core::queue::{Effect, Gone};
-        let (id, expired) = match effect {
-            Effect::Forget { id, why, .. } => (id, *why == Gone::Expired),
-            Effect::DeadLetter { id, reason, .. } => (id, reason.name() == "expired"),
-            _ => return false,
-        };
-        let ready = self.naive.items.get(id).map(|item| item.place);
-        expired && matches!(ready, Some(Where::Ready | Where::Returned(_)))
     }
 
     fn purge(&mut self, max: u32) {
@@ -383,7 +477,8 @@ impl Play {
         self.naive.settings.max_length = max_length;
         self.naive.settings.dead_letter_exchange = dlx.then(|| "dlx".into());
         let settings = self.naive.settings.clone();
-        self.queue.reconfigure(self.naive.now, &settings, &mut self.out);
+        self.queue
+            .reconfigure(self.naive.now, &settings, &mut self.out);
         self.judge(&Call::Reconfigure);
     }
 
@@ -397,7 +492,8 @@ impl Play {
             false => {
                 self.naive.sent.retain(|sent| *sent != id);
                 self.naive.resting.insert(id, self.naive.now);
-                self.queue.dead_letter_failed(self.naive.now, &[id], &mut self.out);
+                self.queue
+                    .dead_letter_failed(self.naive.now, &[id], &mut self.out);
             }
         }
         self.judge(&Call::DeadLetterDone(id));
@@ -441,7 +537,11 @@ impl Play {
         for id in ids {
             let (consumer, since) = (None, self.naive.now);
             let item = self.naive.items.get_mut(&id).expect("picked");
-            item.place = Where::Held { holder, consumer, since };
+            item.place = Where::Held {
+                holder,
+                consumer,
+                since,
+            };
         }
     }
 
@@ -466,21 +566,33 @@ impl Play {
         assert_eq!((counts.ready, counts.ready_bytes), self.naive.ready());
         assert_eq!((counts.unacked, counts.unacked_bytes), self.naive.held());
         assert_eq!((counts.delayed, counts.delayed_bytes), self.naive.delayed());
-        assert_eq!((counts.dead_lettering, counts.dead_lettering_bytes), self.naive.dead());
+        assert_eq!(
+            (counts.dead_lettering, counts.dead_lettering_bytes),
+            self.naive.dead()
+        );
         assert_eq!(counts.consumers as usize, self.naive.clients.len());
 
         let live: Vec<_> = self.queue.live_from(EntryId(0)).collect();
         assert_eq!(live.len(), self.naive.items.len());
         for (view, (id, item)) in live.iter().zip(&self.naive.items) {
-            assert_eq!((view.id, view.bytes, view.priority), (*id, item.bytes, item.level));
+            assert_eq!(
+                (view.id, view.bytes, view.priority),
+                (*id, item.bytes, item.level)
+            );
             assert_eq!(view.expires_at, item.expires_at);
             let counts = (item.delivery_count, item.acquired_count);
             assert_eq!((view.delivery_count, view.acquired_count), counts);
             let state = match item.place {
                 Where::Ready | Where::Returned(_) => EntryState::Ready,
-                Where::Held { holder, consumer, since } => {
-                    EntryState::Unacked { holder, consumer, since }
-                }
+                Where::Held {
+                    holder,
+                    consumer,
+                    since,
+                } => EntryState::Unacked {
+                    holder,
+                    consumer,
+                    since,
+                },
                 Where::Delayed(_) => EntryState::Delayed,
                 Where::Dead => EntryState::DeadLettering,
             };
@@ -488,10 +600,20 @@ impl Play {
         }
         for view in self.queue.consumers() {
             let client = &self.naive.clients[&view.consumer.id];
-            assert_eq!(u64::from(view.unacked), self.naive.unacked_of(view.consumer.id));
-            assert!(u64::from(view.unacked) <= self.naive.credit(client), "too much credit");
+            assert_eq!(
+                u64::from(view.unacked),
+                self.naive.unacked_of(view.consumer.id)
+            );
+            assert!(
+                u64::from(view.unacked) <= self.naive.credit(client),
+                "too much credit"
+            );
         }
-        let by_priority: u64 = self.queue.ready_by_priority().map(|(_, messages)| messages).sum();
+        let by_priority: u64 = self
+            .queue
+            .ready_by_priority()
+            .map(|(_, messages)| messages)
+            .sum();
         assert_eq!(by_priority + counts.returned, counts.ready);
     }
 }

@@ -6,6 +6,7 @@ use broker_core::permission::Operation;
 use broker_core::arguments::ConsumerArguments;
 use broker_core::{ConsumerTag, QueueName, Refusal};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use super::Channel;
 use crate::content::LoadedBlob;
@@ -62,7 +63,9 @@ impl Channel {
     /// A prefetch size is not implemented.
     // rabbitmq: global is taken as per consumer.
     pub fn qos(&mut self, prefetch_size: u32, prefetch_count: u16) -> Result<(), Refusal> {
-        self.prefetch.set(prefetch_size, prefetch_count)
+        self.prefetch.set(prefetch_size, prefetch_count)?;
+        self.holder.facts.prefetch.store(prefetch_count, Ordering::Relaxed);
+        Ok(())
     }
 
     /// `basic.consume`. The consumer is silent until [`Channel::start_consumer`], so that the
@@ -92,6 +95,7 @@ impl Channel {
             &record.vhost,
         )?;
         let queue = self.live(&record)?;
+        self.mark_first(&queue).await;
         let id = ConsumerId(self.node.next_id());
         let mut paused = Pause::WINDOW;
         if !self.flowing {
@@ -115,8 +119,19 @@ impl Channel {
             .add_consumer(&self.node, &self.holder, consumer, &mut after)
             .map_err(|fault| refusal(fault, &queue))?;
         self.node.carry_out(&queue, after);
+        if !consume.arguments.is_empty() {
+            queue.note_arguments(id, consume.arguments);
+        }
         self.consumers.insert(tag.clone(), (queue, id));
         Ok(tag)
+    }
+
+    /// Before the first delivery of a durable queue the log must know that there are deliveries.
+    async fn mark_first(&mut self, queue: &Queue) {
+        if let Some(group) = queue.wants_first_mark(&self.node) {
+            self.node.groups.barrier(group, &self.node.pressure, &self.holder);
+            self.settle_down().await;
+        }
     }
 
     /// The channel wants direct replies.
@@ -174,18 +189,22 @@ impl Channel {
         let queue = self.named(queue)?;
         self.access.check(&self.node, &Operation::QueueRead { queue: queue.as_str() })?;
         let queue = self.live(&*self.open_queue(&queue)?)?;
+        self.mark_first(&queue).await;
         queue.touch(Use::Get);
         let mut after = After::default();
         let got = queue.get(&self.node, &self.holder, no_ack, &mut after);
         self.node.carry_out(&queue, after);
-        let Some(got) = got.map_err(|fault| refusal(fault, &queue))? else { return Ok(None) };
+        let Some((got, loaded)) = got.map_err(|fault| refusal(fault, &queue))? else {
+            self.holder.traffic.get_empty.add(1);
+            return Ok(None);
+        };
         let delivery = got.delivery;
-        let loaded = self.node.load(queue.store(), &delivery.content).ok_or_else(|| {
-            Refusal::Broken { what: "a stored message cannot be read".into() }
-        })?;
+        let loaded = loaded
+            .ok_or_else(|| Refusal::Broken { what: "a stored message cannot be read".into() })?;
         let properties =
             loaded.blob().and_then(|blob| crate::deliver::shown_properties(queue.kind, &delivery, &blob));
         let mut deliveries = self.holder.deliveries.lock();
+        deliveries.traffic.got(no_ack, delivery.redelivered);
         let delivery_tag = match no_ack {
             true => deliveries.unacked.pass().0,
             false => {

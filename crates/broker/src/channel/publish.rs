@@ -148,6 +148,7 @@ impl Channel {
             has_bcc: prepared.has_bcc,
         };
         let route = &prepared.route;
+        self.count(route, publish.mandatory, prepared.reply);
         if route.is_empty() && publish.mandatory && !prepared.reply {
             self.return_unroutable(&message);
         }
@@ -167,6 +168,22 @@ impl Channel {
         route.send(&self.node, &prepared.meta, &message, &mut self.inline, origin);
         if self.inline.is_full() {
             self.inline.end(&self.node);
+        }
+    }
+
+    /// Counts a publish for the channel and for its exchange.
+    fn count(&mut self, route: &Route, mandatory: bool, reply: bool) {
+        let traffic = &self.holder.traffic;
+        traffic.publish.add(1);
+        if route.is_empty() && !reply {
+            let unroutable = match mandatory {
+                true => &traffic.return_unroutable,
+                false => &traffic.drop_unroutable,
+            };
+            unroutable.add(1);
+        }
+        if let Some(exchange) = route.exchange() {
+            self.exchange_tally.published(exchange, route.copies());
         }
     }
 

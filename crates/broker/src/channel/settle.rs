@@ -80,6 +80,9 @@ impl Channel {
         for run in settles.chunk_by(|a, b| a.0 == b.0 && a.2 == b.2) {
             // A queue that was deleted meanwhile: nothing to settle, and no error.
             let Some(queue) = self.node.queue(run[0].0) else { continue };
+            if run[0].2 == Settlement::Ack {
+                self.holder.traffic.ack.add(run.len() as u64);
+            }
             let entries: SmallVec<[_; 64]> = run.iter().map(|(_, entry, _)| *entry).collect();
             let mut after = After::default();
             queue.settle(&self.node, self.holder.id, &entries, run[0].2, &mut after);

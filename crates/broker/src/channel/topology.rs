@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::Channel;
-use crate::queue::{After, Queue};
+use crate::queue::{After, Lane, Queue};
 use crate::replies::ReplyName;
 use crate::server_name;
 
@@ -229,7 +229,8 @@ impl Channel {
             return declared;
         }
         if declare.passive {
-            let queue = self.named(declare.queue)?;
+            // rabbitmq: here an empty name is not the last queue declared.
+            let queue = declare.queue;
             let operation = Operation::QueueDeclarePassive { queue: queue.as_str() };
             self.access.check(&self.node, &operation)?;
             let record = self.open_queue(&queue)?;
@@ -387,6 +388,10 @@ impl Channel {
         let mut after = After::default();
         let purged = queue.purge(&self.node, &mut after);
         self.node.carry_out(&queue, after);
+        if let Lane::Group(group) = queue.lane {
+            self.node.groups.barrier(group, &self.node.pressure, &self.holder);
+            self.settle_down().await;
+        }
         Ok(u32::try_from(purged).unwrap_or(u32::MAX))
     }
 

@@ -1,6 +1,7 @@
 //! Transactions: publishes and settles held back until the commit.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use broker_core::Refusal;
 use broker_core::channel::TransactionParts;
@@ -26,7 +27,9 @@ impl Channel {
     /// # Errors
     /// The channel is confirming.
     pub fn tx_select(&mut self) -> Result<(), Refusal> {
-        self.mode.select_tx()
+        self.mode.select_tx()?;
+        self.holder.facts.transactional.store(true, Ordering::Relaxed);
+        Ok(())
     }
 
     /// Holds a publish until the commit.
@@ -44,7 +47,14 @@ impl Channel {
             properties: publish.properties.to_owned(),
             body: publish.body.to_owned(),
             prepared,
-        })
+        })?;
+        self.show_uncommitted();
+        Ok(())
+    }
+
+    /// Tells listings how many publishes wait for the commit.
+    fn show_uncommitted(&self) {
+        self.holder.facts.uncommitted.store(self.transaction.len() as u64, Ordering::Relaxed);
     }
 
     /// `tx.commit`: everything held back takes effect; done when all of it is safe.
@@ -55,6 +65,7 @@ impl Channel {
         self.mode.check_tx()?;
         self.transaction_bytes = 0;
         let TransactionParts { publishes, settlements } = self.transaction.commit();
+        self.show_uncommitted();
         let receipt = Arc::new(CommitReceipt::default());
         for held in &publishes {
             let publish = Publish {
@@ -86,6 +97,7 @@ impl Channel {
         self.mode.check_tx()?;
         self.transaction_bytes = 0;
         self.transaction.rollback(&mut self.holder.deliveries.lock().unacked);
+        self.show_uncommitted();
         Ok(())
     }
 }

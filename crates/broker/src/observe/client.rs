@@ -2,13 +2,18 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use amqp::Table;
-use broker_core::metadata::ConnectionId;
+use broker_core::metadata::{ConnectionId, QueueId};
+use broker_core::queue::ConsumerView;
 use broker_core::{UserName, VhostName};
 
 use crate::holder::Holder;
+use crate::queue::Queue;
 use crate::session::SessionShared;
+
+use super::traffic::TrafficCounts;
 
 /// An open connection.
 #[derive(Clone)]
@@ -124,6 +129,46 @@ impl ChannelView {
     /// Publishes that wait for a confirm.
     pub fn unconfirmed(&self) -> u64 {
         self.0.unconfirmed()
+    }
+
+    /// Publishes that wait for a commit.
+    pub fn uncommitted(&self) -> u64 {
+        self.0.facts.uncommitted.load(Ordering::Relaxed)
+    }
+
+    /// Whether it confirms.
+    pub fn is_confirming(&self) -> bool {
+        self.0.facts.confirm.load(Ordering::Relaxed)
+    }
+
+    /// Whether it is transactional.
+    pub fn is_transactional(&self) -> bool {
+        self.0.facts.transactional.load(Ordering::Relaxed)
+    }
+
+    /// Prefetch of consumers to come; 0 is no limit.
+    pub fn prefetch(&self) -> u16 {
+        self.0.facts.prefetch.load(Ordering::Relaxed)
+    }
+
+    /// What passed through it since it was opened.
+    pub fn traffic(&self) -> TrafficCounts {
+        self.0.traffic_counts()
+    }
+
+    /// Its number, unique while the node runs.
+    pub fn id(&self) -> u64 {
+        self.0.id.0
+    }
+
+    /// Queues that deliver to it, or did.
+    pub(super) fn queues(&self) -> Vec<QueueId> {
+        self.0.deliveries.lock().queues.clone()
+    }
+
+    pub(super) fn consumers_in(&self, queue: &Queue) -> usize {
+        let is_own = |view: &ConsumerView<'_>| view.consumer.holder == self.0.id;
+        queue.with_state(|state| state.machine.consumers().filter(is_own).count())
     }
 }
 

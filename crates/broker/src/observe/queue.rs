@@ -2,12 +2,14 @@
 
 use std::sync::Arc;
 
+use amqp::Table;
 use broker_core::ConsumerTag;
 use broker_core::metadata::QueueRecord;
 use broker_core::queue::{ConsumerState, QueueCounts};
 use broker_core::settings::QueueKind;
 
 use super::client::ChannelView;
+use super::traffic::QueueTraffic;
 use crate::queue::Queue;
 
 /// A queue at one moment.
@@ -25,6 +27,8 @@ pub struct QueueView {
     pub active_consumer: Option<ConsumerTag>,
     /// The consumer that wanted to be alone.
     pub exclusive_consumer: Option<ConsumerTag>,
+    /// What passed through it since it was made or the node started.
+    pub traffic: QueueTraffic,
 }
 
 impl QueueView {
@@ -44,6 +48,7 @@ impl QueueView {
                 },
                 active_consumer: tag_where(|view| view.state == ConsumerState::SingleActive),
                 exclusive_consumer: tag_where(|view| view.consumer.exclusive),
+                traffic: state.traffic,
                 record,
             }
         })
@@ -71,6 +76,8 @@ pub struct ConsumerInfo {
     pub timeout_ms: Option<u64>,
     /// Unsettled deliveries.
     pub unacked: u32,
+    /// As it was started.
+    pub arguments: Table,
 }
 
 impl ConsumerInfo {
@@ -90,6 +97,11 @@ impl ConsumerInfo {
                         no_ack: view.consumer.no_ack,
                         timeout_ms: view.consumer.timeout_ms,
                         unacked: view.unacked,
+                        arguments: state
+                            .consumer_arguments
+                            .get(&view.consumer.id)
+                            .cloned()
+                            .unwrap_or_default(),
                     })
                 })
                 .collect()

@@ -15,7 +15,7 @@ use super::{GET, GET_DELETE, resource};
 use crate::access::Caller;
 use crate::error::{ApiError, Result};
 use crate::list::ListQuery;
-use crate::show;
+use crate::show::{self, stats::Histories};
 use crate::state::Api;
 
 pub(super) fn paths() -> Router<Api> {
@@ -173,7 +173,12 @@ async fn channels_of_connection(
 fn answer_channels(api: &Api, query: &ListQuery, views: Vec<ConnectionView>) -> Result<Response> {
     let channels = views.iter().flat_map(ConnectionView::channels);
     let named: Vec<(String, ChannelView)> = channels.map(|view| (view.name(), view)).collect();
-    query.answer(named, |(name, _)| name, |(_, view)| show::json(&show::channel(view, api.node())))
+    let histories = Histories::of(query);
+    query.answer(
+        named,
+        |(name, _)| name,
+        |(_, view)| show::json(&show::channel(api, view, histories)),
+    )
 }
 
 async fn channel(
@@ -185,10 +190,9 @@ async fn channel(
     let views = seen(&api, &caller);
     let mut channels = views.iter().flat_map(ConnectionView::channels);
     let view = channels.find(|view| view.name() == name).ok_or(ApiError::ObjectNotFound)?;
-    let mut shown = show::channel(&view, api.node());
+    let mut shown = show::channel(&api, &view, Histories::of(&query));
     let consumers = all_consumers(&api, |_| true).into_iter();
     let own: Vec<_> = consumers.filter(|consumer| consumer.channel_details.name == name).collect();
-    shown.consumer_count = own.len();
     shown.consumer_details = Some(own);
     shown.deliveries = Some(Vec::new());
     shown.publishes = Some(Vec::new());

@@ -17,7 +17,7 @@ use crate::body::Body;
 use crate::error::{ApiError, Result};
 use crate::list::ListQuery;
 use crate::paths::exchange_name;
-use crate::show;
+use crate::show::{self, stats::Histories};
 use crate::state::Api;
 
 pub(super) fn paths() -> Router<Api> {
@@ -63,8 +63,13 @@ async fn list_of_vhost(
     answer(&api, &query, rows)
 }
 
-fn answer(_api: &Api, query: &ListQuery, rows: Vec<Arc<ExchangeRecord>>) -> Result<Response> {
-    query.answer(rows, |record| record.name.as_str(), |record| show::json(&show::exchange(record)))
+fn answer(api: &Api, query: &ListQuery, rows: Vec<Arc<ExchangeRecord>>) -> Result<Response> {
+    let histories = Histories::of(query);
+    query.answer(
+        rows,
+        |record| record.name.as_str(),
+        |record| show::json(&show::exchange(api, record, histories)),
+    )
 }
 
 async fn one(
@@ -80,7 +85,7 @@ async fn one(
         let found = metadata.vhost(&vhost)?.exchange(exchange_name(&exchange));
         found.ok_or(ApiError::ObjectNotFound)?.record().clone()
     };
-    let mut shown = show::exchange(&record);
+    let mut shown = show::exchange(&api, &record, Histories::of(&query));
     shown.incoming = Some(Vec::new());
     shown.outgoing = Some(Vec::new());
     Ok(query.answer_one(show::json(&shown)))

@@ -1,7 +1,5 @@
 //! Nodes: what the process uses of its machine.
 
-mod process;
-
 use std::collections::BTreeMap;
 
 use axum::Json;
@@ -10,7 +8,7 @@ use axum::extract::{Path, State};
 use axum::response::Response;
 use axum::routing::get;
 use management_api::{
-    Application, ChurnRates, ExchangeType, Memory, MemoryBreakdown, MemoryTotals, Node, Rate,
+    Application, ExchangeType, Memory, MemoryBreakdown, MemoryTotals, Node, Rate,
 };
 use serde_json::{Value, json};
 
@@ -21,7 +19,8 @@ use super::{GET, resource};
 use crate::access::Monitor;
 use crate::error::{ApiError, Result};
 use crate::list::ListQuery;
-use crate::show;
+use crate::process::Process;
+use crate::show::{self, stats, stats::Histories};
 use crate::state::Api;
 
 pub(super) fn paths() -> Router<Api> {
@@ -33,7 +32,7 @@ pub(super) fn paths() -> Router<Api> {
 }
 
 async fn list(_: Monitor, query: ListQuery, State(api): State<Api>) -> Response {
-    query.answer_whole(vec![node(&api)], show::json)
+    query.answer_whole(vec![node(&api, Histories::of(&query))], show::json)
 }
 
 fn check_node(api: &Api, name: &str) -> Result<()> {
@@ -47,7 +46,7 @@ async fn one(
     State(api): State<Api>,
 ) -> Result<Response> {
     check_node(&api, &name)?;
-    Ok(query.answer_one(show::json(&node(&api))))
+    Ok(query.answer_one(show::json(&node(&api, Histories::of(&query)))))
 }
 
 /// Parts that RabbitMQ's tools look for among the plugins; here they are built in.
@@ -56,9 +55,12 @@ const BUILT_IN: [&str; 3] = ["rabbitmq_management", "rabbitmq_management_agent",
 /// Seconds after which a silent node counts as down.
 const NET_TICK_S: u64 = 60;
 
-fn node(api: &Api) -> Node {
+fn node(api: &Api, histories: Histories) -> Node {
     let options = api.options();
-    let process = process::Process::look(&options.data_dir);
+    let process = Process::look(&options.data_dir);
+    let churn_counts = api.broker().churn();
+    let statistics = api.statistics().lock();
+    let rate = |counter| statistics.process().details(counter, histories.node);
     let application = |name: &str, description: &str, version: &str| Application {
         name: name.into(),
         description: description.into(),
@@ -75,7 +77,7 @@ fn node(api: &Api) -> Node {
         processors: std::thread::available_parallelism().map_or(1, usize::from),
         rates_mode: "basic".into(),
         mem_used: process.resident_bytes,
-        mem_used_details: Rate::default(),
+        mem_used_details: rate(0),
         mem_limit: match options.memory_limit_bytes {
             0 => process.memory_total_bytes,
             limit => limit,
@@ -83,17 +85,17 @@ fn node(api: &Api) -> Node {
         mem_alarm: false,
         mem_calculation_strategy: "rss".into(),
         disk_free: process.disk_free_bytes,
-        disk_free_details: Rate::default(),
+        disk_free_details: rate(1),
         disk_free_limit: options.disk_free_limit_bytes,
         disk_free_alarm: false,
         fd_used: process.open_files,
-        fd_used_details: Rate::default(),
+        fd_used_details: rate(2),
         fd_total: process.open_files_max,
         sockets_used: 0,
         sockets_used_details: Rate::default(),
         sockets_total: 0,
         proc_used: process.threads,
-        proc_used_details: Rate::default(),
+        proc_used_details: rate(3),
         proc_total: process.threads_max,
         partitions: Vec::new(),
         net_ticktime: NET_TICK_S,
@@ -123,14 +125,14 @@ fn node(api: &Api) -> Node {
         erlang_version: RUNTIME_VERSION.into(),
         erlang_full_version: RUNTIME_FULL_VERSION.into(),
         crypto_lib_version: CRYPTO_LIB_VERSION.into(),
-        churn: ChurnRates::default(),
+        churn: stats::churn(&churn_counts, statistics.churn(), histories.node),
         counters: counters(),
     }
 }
 
 /// Counters of RabbitMQ's runtime and files that have nothing to count here. Tools that decode
 /// strictly want to see them.
-const WITHOUT_COUNT: [&str; 17] = [
+const WITHOUT_COUNT: [&str; 16] = [
     "context_switches",
     "gc_bytes_reclaimed",
     "gc_num",
@@ -147,7 +149,6 @@ const WITHOUT_COUNT: [&str; 17] = [
     "msg_store_write_count",
     "queue_index_read_count",
     "queue_index_write_count",
-    "send_bytes",
 ];
 const WITHOUT_TIME: [&str; 4] =
     ["io_read_avg_time", "io_seek_avg_time", "io_sync_avg_time", "io_write_avg_time"];
@@ -197,7 +198,7 @@ const MEMORY_PARTS: [&str; 25] = [
 const REMAINDER: &str = "other_system";
 
 fn breakdown(api: &Api) -> MemoryBreakdown {
-    let process = process::Process::look(&api.options().data_dir);
+    let process = Process::look(&api.options().data_dir);
     let mut parts: BTreeMap<String, u64> =
         MEMORY_PARTS.iter().map(|name| ((*name).to_owned(), 0)).collect();
     parts.insert("reserved_unallocated".to_owned(), 0);

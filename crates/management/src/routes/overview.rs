@@ -8,12 +8,13 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use axum::routing::get;
+use broker::observe::TrafficCounts;
 use broker_core::metadata::MetadataChange;
 use broker_core::queue::QueueCounts;
 use broker_core::term::Term;
 use management_api::{
-    ChurnRates, ClusterName, Context, ExchangeType, Listener, MessageStats, ObjectTotals,
-    Overview, QueueTotals, Rate, SampleRetentionPolicies, WhoAmI,
+    ClusterName, Context, ExchangeType, Listener, MessageStats, ObjectTotals, Overview,
+    QueueTotals, SampleRetentionPolicies, WhoAmI,
 };
 use serde_json::{Map, Value, json};
 
@@ -23,8 +24,10 @@ use crate::body::Body;
 use crate::error::Result;
 use crate::list::ListQuery;
 use crate::options::ListenerInfo;
+use crate::show::stats::{self, Histories};
 use crate::show;
 use crate::state::{Api, CLUSTER_NAME};
+use crate::statistics::{MESSAGES, READY, UNACKED};
 
 pub(super) fn paths() -> Router<Api> {
     Router::new()
@@ -36,7 +39,7 @@ pub(super) fn paths() -> Router<Api> {
 }
 
 async fn overview(caller: Caller, query: ListQuery, State(api): State<Api>) -> Response {
-    query.answer_one(show::json(&shown(&caller, &api)))
+    query.answer_one(show::json(&shown(&caller, &api, Histories::of(&query))))
 }
 
 /// Kept for tools that read versions of RabbitMQ's runtime: this broker has none.
@@ -45,7 +48,7 @@ pub(super) const RUNTIME_VERSION: &str = "27.0";
 pub(super) const RUNTIME_FULL_VERSION: &str = "Rust [source] [64-bit] [jit]";
 pub(super) const CRYPTO_LIB_VERSION: &str = "AWS-LC";
 
-fn shown(caller: &Caller, api: &Api) -> Overview {
+fn shown(caller: &Caller, api: &Api, histories: Histories) -> Overview {
     let options = api.options();
     let sees_nodes = caller.is_monitor();
     let (object_totals, counts) = totals(caller, api);
@@ -74,9 +77,12 @@ fn shown(caller: &Caller, api: &Api) -> Overview {
         is_op_policy_updating_enabled: true,
         enable_queue_totals: false,
         require_definition_json_extension: false,
-        message_stats: MessageStats::default(),
-        churn_rates: ChurnRates::default(),
-        queue_totals: queue_totals(object_totals.queues, counts),
+        message_stats: message_stats(caller, api, histories),
+        churn_rates: {
+            let counts = api.broker().churn();
+            stats::churn(&counts, api.statistics().lock().churn(), histories.messages)
+        },
+        queue_totals: queue_totals(api, object_totals.queues, counts, histories),
         object_totals,
         statistics_db_event_queue: 0,
         node: sees_nodes.then(|| api.node().to_owned()),
@@ -122,17 +128,42 @@ fn totals(caller: &Caller, api: &Api) -> (ObjectTotals, QueueCounts) {
     (objects, counts)
 }
 
-fn queue_totals(queues: usize, counts: QueueCounts) -> QueueTotals {
+/// Of the whole node for those who see all of it, else of the vhosts that the caller sees.
+fn message_stats(caller: &Caller, api: &Api, histories: Histories) -> MessageStats {
+    let (by_vhost, total) = api.broker().traffic();
+    if caller.is_monitor() {
+        let statistics = api.statistics().lock();
+        let series = Some(statistics.node());
+        return stats::message_stats(&total, series, histories.messages).unwrap_or_default();
+    }
+    let metadata = api.broker().metadata();
+    let mut seen = TrafficCounts::default();
+    for (vhost, counts) in &by_vhost {
+        if caller.sees(&metadata, vhost) {
+            seen += *counts;
+        }
+    }
+    stats::message_stats(&seen, None, None).unwrap_or_default()
+}
+
+fn queue_totals(
+    api: &Api,
+    queues: usize,
+    counts: QueueCounts,
+    histories: Histories,
+) -> QueueTotals {
     if queues == 0 {
         return QueueTotals::default();
     }
+    let statistics = api.statistics().lock();
+    let rate = |counter| Some(statistics.node().details(counter, histories.lengths));
     QueueTotals {
         messages: Some(counts.messages()),
-        messages_details: Some(Rate::default()),
+        messages_details: rate(MESSAGES),
         messages_ready: Some(counts.ready),
-        messages_ready_details: Some(Rate::default()),
+        messages_ready_details: rate(READY),
         messages_unacknowledged: Some(counts.unacked),
-        messages_unacknowledged_details: Some(Rate::default()),
+        messages_unacknowledged_details: rate(UNACKED),
     }
 }
 

@@ -21,6 +21,7 @@ use crate::access::{Administrator, Caller};
 use crate::body::Body;
 use crate::error::{ApiError, Result};
 use crate::list::ListQuery;
+use crate::show::stats::Histories;
 use crate::show::{self, QueueDetail};
 use crate::state::Api;
 
@@ -90,13 +91,23 @@ fn answer(
     rows: Vec<Arc<QueueRecord>>,
     detail: QueueDetail,
 ) -> Result<Response> {
-    query.answer(rows, |record| record.name.as_str(), |record| shown(api, record, detail))
+    let histories = Histories::of(query);
+    query.answer(
+        rows,
+        |record| record.name.as_str(),
+        |record| shown(api, record, detail, histories),
+    )
 }
 
-fn shown(api: &Api, record: &Arc<QueueRecord>, detail: QueueDetail) -> Value {
+fn shown(
+    api: &Api,
+    record: &Arc<QueueRecord>,
+    detail: QueueDetail,
+    histories: Histories,
+) -> Value {
     let view = api.broker().queue_view(record);
     let metadata = api.broker().metadata();
-    show::json(&show::queue(api, &metadata, record, view.as_ref(), detail))
+    show::json(&show::queue(api, &metadata, record, view.as_ref(), detail, histories))
 }
 
 /// The queue that a path names.
@@ -113,7 +124,8 @@ async fn one(
     State(api): State<Api>,
 ) -> Result<Response> {
     let record = find(&api, &caller, &VhostName::new(vhost), &queue)?;
-    Ok(query.answer_one(shown(&api, &record, QueueDetail::Single)))
+    let histories = Histories::of(&query);
+    Ok(query.answer_one(shown(&api, &record, QueueDetail::Single, histories)))
 }
 
 async fn put(

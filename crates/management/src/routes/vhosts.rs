@@ -5,17 +5,18 @@ use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::response::Response;
 use axum::routing::{get, post};
+use broker::observe::TrafficCounts;
 use broker_core::definitions::{parse_default_queue_type, parse_tags};
 use broker_core::metadata::{MetadataChange, VhostRecord};
 use broker_core::VhostName;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{GET, GET_POST_DELETE, GET_PUT_DELETE, POST, delete_answer, put_answer, resource};
 use crate::access::{Administrator, Caller};
 use crate::body::Body;
 use crate::error::{ApiError, Result};
 use crate::list::ListQuery;
-use crate::show;
+use crate::show::{self, stats::Histories};
 use crate::state::Api;
 
 pub(super) fn paths() -> Router<Api> {
@@ -37,14 +38,16 @@ async fn list(caller: Caller, query: ListQuery, State(api): State<Api>) -> Resul
         let seen = metadata.vhosts().filter(|vhost| caller.sees(&metadata, vhost.name()));
         seen.map(|vhost| vhost.name().clone()).collect()
     };
+    let (traffic, _) = api.broker().traffic();
+    let histories = Histories::of(&query);
     query.answer(
         names,
         |name| name.as_str(),
         |name| {
-            let metadata = api.broker().metadata();
-            let shown = metadata.vhost(name).map(|vhost| show::json(&show::vhost(&api, &metadata, vhost)));
+            let traffic = traffic.get(name).copied().unwrap_or_default();
+            let shown = shown(&api, name, &traffic, histories);
             // Deleted while the list was written.
-            shown.unwrap_or_else(|_| json!({"name": name.as_str()}))
+            shown.unwrap_or_else(|| json!({"name": name.as_str()}))
         },
     )
 }
@@ -55,9 +58,22 @@ async fn one(
     query: ListQuery,
     State(api): State<Api>,
 ) -> Result<Response> {
+    let name = VhostName::new(vhost);
+    let (traffic, _) = api.broker().traffic();
+    let traffic = traffic.get(&name).copied().unwrap_or_default();
+    let shown = shown(&api, &name, &traffic, Histories::of(&query));
+    Ok(query.answer_one(shown.ok_or(ApiError::ObjectNotFound)?))
+}
+
+fn shown(
+    api: &Api,
+    name: &VhostName,
+    traffic: &TrafficCounts,
+    histories: Histories,
+) -> Option<Value> {
     let metadata = api.broker().metadata();
-    let vhost = metadata.vhost(&VhostName::new(vhost)).map_err(|_| ApiError::ObjectNotFound)?;
-    Ok(query.answer_one(show::json(&show::vhost(&api, &metadata, vhost))))
+    let vhost = metadata.vhost(name).ok()?;
+    Some(show::json(&show::vhost(api, &metadata, vhost, traffic, histories)))
 }
 
 async fn put(

@@ -8,7 +8,9 @@ use management_api::{
     UserConnection,
 };
 
+use super::stats::{self, Histories};
 use super::table;
+use crate::state::Api;
 
 const PROTOCOL: &str = "AMQP 0-9-1";
 
@@ -76,29 +78,33 @@ fn connection_details(view: &ConnectionView) -> ConnectionDetails {
     }
 }
 
-pub(crate) fn channel(view: &ChannelView, node: &str) -> Channel {
+pub(crate) fn channel(api: &Api, view: &ChannelView, histories: Histories) -> Channel {
     let connection = view.connection();
+    let message_stats = {
+        let statistics = api.statistics().lock();
+        stats::message_stats(&view.traffic(), statistics.channel(view.id()), histories.messages)
+    };
     Channel {
         name: view.name(),
         number: view.number(),
-        node: node.to_owned(),
+        node: api.node().to_owned(),
         vhost: connection.vhost().to_string(),
         user: connection.user().to_string(),
         user_who_performed_action: connection.user().to_string(),
         state: "running".to_owned(),
         connection_details: connection_details(&connection),
-        prefetch_count: 0,
-        consumer_count: 0,
-        confirm: false,
-        transactional: false,
+        prefetch_count: view.prefetch(),
+        consumer_count: api.broker().consumer_count(view),
+        confirm: view.is_confirming(),
+        transactional: view.is_transactional(),
         messages_unacknowledged: view.unacked(),
         messages_unconfirmed: view.unconfirmed(),
-        messages_uncommitted: 0,
+        messages_uncommitted: view.uncommitted(),
         acks_uncommitted: 0,
         pending_raft_commands: 0,
         cached_segments: 0,
         idle_since: None,
-        message_stats: None,
+        message_stats,
         consumer_details: None,
         deliveries: None,
         publishes: None,
@@ -111,7 +117,7 @@ pub(crate) fn consumer(info: &ConsumerInfo, record: &QueueRecord, node: &str) ->
     let default_timeout_ms = record.settings.consumer_timeout_ms;
     Consumer {
         consumer_tag: info.tag.to_string(),
-        arguments: serde_json::json!({}),
+        arguments: table(&info.arguments),
         ack_required: !info.no_ack,
         exclusive: info.exclusive,
         active: info.state != ConsumerState::Waiting,

@@ -4,19 +4,21 @@ use std::collections::BTreeMap;
 
 use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
-use broker::observe::QueueView;
+use broker::observe::{QueueView, TrafficCounts};
 use broker_core::metadata::{self, ExchangeRecord, Metadata, QueueRecord};
 use broker_core::queue::QueueCounts;
 use broker_core::settings::{DelayedRetryKind, QueueKind};
 use broker_core::{QueueName, VhostName};
 use management_api::{
-    Binding, Exchange, Queue, QueueCountsOnly, QueueFigures, Rate, Vhost, VhostMetadata,
+    Binding, Exchange, Queue, QueueCountsOnly, QueueFigures, Vhost, VhostMetadata,
 };
 use serde_json::{Value, json};
 
+use super::stats::{self, Histories};
 use super::{client, consumer, strings, table};
 use crate::paths;
 use crate::state::Api;
+use crate::statistics::{MESSAGES, READY, UNACKED, as_traffic};
 
 /// How much of a queue is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,6 +42,7 @@ pub(crate) fn queue(
     record: &QueueRecord,
     view: Option<&QueueView>,
     detail: QueueDetail,
+    histories: Histories,
 ) -> Queue {
     let node = api.node().to_owned();
     let is_quorum = record.kind == QueueKind::Quorum;
@@ -81,7 +84,9 @@ pub(crate) fn queue(
         }
         QueueDetail::Listed | QueueDetail::Detailed | QueueDetail::Single => {}
     }
-    shown.figures = Some(figures(record, view, counts, detailed));
+    let mut figures = figures(record, view, counts, detailed);
+    add_rates(api, record, view, &mut figures, histories);
+    shown.figures = Some(figures);
     if let Some(owner) = record.exclusive_owner {
         shown.owner_pid_details = api.broker().connection(owner).as_ref().map(client::owner);
     }
@@ -108,7 +113,8 @@ fn effective_policy(metadata: &Metadata, record: &QueueRecord) -> Value {
         return json!({});
     }
     let merged = metadata.queue_policy_definition(record);
-    super::json(&merged.iter().map(|(key, value)| (key, &value.value)).collect::<BTreeMap<_, _>>())
+    let values: BTreeMap<_, _> = merged.iter().map(|(key, (value, _))| (key, value)).collect();
+    super::json(&values)
 }
 
 // rabbitmq: quorum queues show their limit; a negative one is none
@@ -123,6 +129,22 @@ fn delayed_retry(record: &QueueRecord) -> &'static str {
         Some(DelayedRetryKind::Failed) => "failed",
         Some(DelayedRetryKind::Returned) => "returned",
     }
+}
+
+fn add_rates(
+    api: &Api,
+    record: &QueueRecord,
+    view: Option<&QueueView>,
+    figures: &mut QueueFigures,
+    histories: Histories,
+) {
+    let statistics = api.statistics().lock();
+    let series = statistics.queue(record.id);
+    figures.messages_details = stats::rate(series, MESSAGES, histories.lengths);
+    figures.messages_ready_details = stats::rate(series, READY, histories.lengths);
+    figures.messages_unacknowledged_details = stats::rate(series, UNACKED, histories.lengths);
+    let traffic = view.map(|view| as_traffic(&view.traffic)).unwrap_or_default();
+    figures.message_stats = stats::message_stats(&traffic, series, histories.messages);
 }
 
 fn figures(
@@ -172,7 +194,13 @@ fn figures(
     figures
 }
 
-pub(crate) fn exchange(record: &ExchangeRecord) -> Exchange {
+pub(crate) fn exchange(api: &Api, record: &ExchangeRecord, histories: Histories) -> Exchange {
+    let counts = api.broker().exchange_traffic(&record.vhost, record.name.as_str());
+    let message_stats = counts.and_then(|counts| {
+        let statistics = api.statistics().lock();
+        let series = statistics.exchange(&record.vhost, &record.name);
+        stats::exchange_stats(counts, series, histories.messages)
+    });
     Exchange {
         name: record.name.to_string(),
         vhost: record.vhost.to_string(),
@@ -184,7 +212,7 @@ pub(crate) fn exchange(record: &ExchangeRecord) -> Exchange {
         // The broker does not keep who made it; tools only show the name.
         user_who_performed_action: String::new(),
         policy: record.policy.as_deref().map(str::to_owned),
-        message_stats: None,
+        message_stats,
         incoming: None,
         outgoing: None,
     }
@@ -232,7 +260,13 @@ fn fnv1a(bytes: &[u8]) -> u32 {
     bytes.iter().fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193))
 }
 
-pub(crate) fn vhost(api: &Api, metadata: &Metadata, vhost: &metadata::Vhost) -> Vhost {
+pub(crate) fn vhost(
+    api: &Api,
+    metadata: &Metadata,
+    vhost: &metadata::Vhost,
+    traffic: &TrafficCounts,
+    histories: Histories,
+) -> Vhost {
     let record = vhost.record();
     let default_kind = record.default_queue_type.unwrap_or(metadata.defaults().queue_kind);
     let mut totals = QueueCounts::default();
@@ -244,6 +278,8 @@ pub(crate) fn vhost(api: &Api, metadata: &Metadata, vhost: &metadata::Vhost) -> 
             totals.dead_lettering += counts.dead_lettering;
         }
     }
+    let statistics = api.statistics().lock();
+    let series = statistics.vhost(vhost.name());
     Vhost {
         name: vhost.name().to_string(),
         description: record.description.to_string(),
@@ -259,12 +295,12 @@ pub(crate) fn vhost(api: &Api, metadata: &Metadata, vhost: &metadata::Vhost) -> 
         tracing: record.tracing,
         cluster_state: BTreeMap::from([(api.node().to_owned(), "running".to_owned())]),
         messages: totals.messages(),
-        messages_details: Rate::default(),
+        messages_details: stats::rate(series, MESSAGES, histories.lengths),
         messages_ready: totals.ready,
-        messages_ready_details: Rate::default(),
+        messages_ready_details: stats::rate(series, READY, histories.lengths),
         messages_unacknowledged: totals.unacked,
-        messages_unacknowledged_details: Rate::default(),
-        message_stats: None,
+        messages_unacknowledged_details: stats::rate(series, UNACKED, histories.lengths),
+        message_stats: stats::message_stats(traffic, series, histories.messages),
         recv_oct: None,
         recv_oct_details: None,
         send_oct: None,

@@ -14,9 +14,9 @@ use amqp::{
     encode_method, encode_method_with_table,
 };
 
+use super::ClientFault;
 use super::handshake::{ServerIdentity, Tuned};
 use super::link::Link;
-use super::ClientFault;
 use crate::clock::{NS_PER_SECOND, now_ns};
 
 /// The most bytes that go out in one write, and about the most that wait to go out.

@@ -4,9 +4,9 @@ use amqp::protocol::{AMQPClass, connection};
 use amqp::{ByteString, Table, Value, encode_method, encode_method_with_table};
 use serde::Serialize;
 
+use super::ClientFault;
 use super::connection::Connection;
 use super::link::{Link, TlsTrust};
-use super::ClientFault;
 use crate::uri::Endpoint;
 
 /// The largest frame we ask for. RabbitMQ's default; larger ones bring nothing.
@@ -79,10 +79,7 @@ async fn greet(
     Ok(identity(&start.table))
 }
 
-async fn tune(
-    connection: &mut Connection,
-    options: &ClientOptions,
-) -> Result<Tuned, ClientFault> {
+async fn tune(connection: &mut Connection, options: &ClientOptions) -> Result<Tuned, ClientFault> {
     let tune = connection.answer(0, "connection.start-ok").await?.call;
     let AMQPClass::Connection(connection::AMQPMethod::Tune(tune)) = tune else {
         return Err(unexpected(&tune, "connection.tune"));

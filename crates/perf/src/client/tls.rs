@@ -26,8 +26,9 @@ pub(crate) async fn connect(
     host: &str,
     trust: &TlsTrust,
 ) -> Result<TlsStream<TcpStream>, ClientFault> {
-    let name = ServerName::try_from(host.to_owned())
-        .map_err(|_| ClientFault::Tls(format!("{host:?} is no name that a certificate can have")))?;
+    let name = ServerName::try_from(host.to_owned()).map_err(|_| {
+        ClientFault::Tls(format!("{host:?} is no name that a certificate can have"))
+    })?;
     TlsConnector::from(Arc::new(config(trust)?))
         .connect(name, socket)
         .await

@@ -119,7 +119,9 @@ fn notes(result: &ScenarioResult) -> Vec<String> {
     for target in &result.targets {
         for (reason, times) in target.failures() {
             let (name, rounds) = (&target.name, target.rounds.len());
-            notes.push(format!("{name} failed in {times} of {rounds} rounds: {reason}"));
+            notes.push(format!(
+                "{name} failed in {times} of {rounds} rounds: {reason}"
+            ));
         }
         let found = |round: &&super::Round| {
             let report = round.report.as_ref();
@@ -181,7 +183,10 @@ mod tests {
         let row = "| published /s | 2.50 (1.25 to 5.00) | 1,234,567 (617,284 to 2,469,134) | – |";
         assert!(text.contains(row), "{text}");
         assert!(text.contains("a ÷ b"), "{text}");
-        assert!(text.contains("b failed in 1 of 1 rounds: it fell over"), "{text}");
+        assert!(
+            text.contains("b failed in 1 of 1 rounds: it fell over"),
+            "{text}"
+        );
         assert!(comparison().has_failures());
     }
 

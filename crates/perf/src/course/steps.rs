@@ -160,7 +160,8 @@ impl Steps {
     }
 
     fn watch_movement(&mut self, now_ns: u64, counts: &Counts) {
-        if counts.consumed + counts.requeued != self.last_counts.consumed + self.last_counts.requeued
+        if counts.consumed + counts.requeued
+            != self.last_counts.consumed + self.last_counts.requeued
         {
             self.last_arrival_ns = now_ns;
         }
@@ -251,9 +252,7 @@ impl Steps {
         }
         // Producers that were stopped wait for their answers, but not for ever.
         let patience_ns = self.schedule.drain_ns_max.max(self.schedule.idle_ns_max);
-        if self.stop_ns.is_some()
-            && now_ns.saturating_sub(self.last_move_ns) > patience_ns
-        {
+        if self.stop_ns.is_some() && now_ns.saturating_sub(self.last_move_ns) > patience_ns {
             self.stalled = true;
             self.give_up(now_ns);
         }

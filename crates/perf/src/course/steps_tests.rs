@@ -60,8 +60,14 @@ fn time_stops_publishing_and_the_last_arrival_ends_the_run() {
     steps.step(0, &counts(0, 0));
     assert!(going(steps.step(49, &counts(10, 5)).publish));
     assert_eq!(steps.step(51, &counts(10, 5)).publish, Order::Stop);
-    assert_eq!(steps.step(60, &done(10, 9)).consume, Order::Go { since_ns: 0 });
-    assert_eq!(steps.step(61, &done(10, 9)).consume, Order::Go { since_ns: 0 });
+    assert_eq!(
+        steps.step(60, &done(10, 9)).consume,
+        Order::Go { since_ns: 0 }
+    );
+    assert_eq!(
+        steps.step(61, &done(10, 9)).consume,
+        Order::Go { since_ns: 0 }
+    );
     let orders = steps.step(62, &done(10, 10));
     assert_eq!((orders.publish, orders.consume), (Order::Stop, Order::Stop));
     assert_eq!(steps.drain(), Some(Drain::Complete));

@@ -24,7 +24,12 @@ pub(crate) enum Churn {
 pub(crate) struct LoadOptions {
     /// The queue; declared if it does not exist, and deleted again. With --queues, %d in it
     /// stands for the number.
-    #[arg(long, value_name = "NAME", default_value = "sluicemq-perf", help_heading = "Queues")]
+    #[arg(
+        long,
+        value_name = "NAME",
+        default_value = "sluicemq-perf",
+        help_heading = "Queues"
+    )]
     pub(crate) queue: String,
     /// Use so many queues, numbered from 1.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=i64::from(QUEUES_MAX)), help_heading = "Queues")]
@@ -43,26 +48,58 @@ pub(crate) struct LoadOptions {
     #[arg(long, value_name = "NAME", help_heading = "Queues")]
     pub(crate) exchange: Option<String>,
     /// direct, fanout, topic, headers or another the broker knows.
-    #[arg(long, value_name = "TYPE", default_value = "direct", requires = "exchange", help_heading = "Queues")]
+    #[arg(
+        long,
+        value_name = "TYPE",
+        default_value = "direct",
+        requires = "exchange",
+        help_heading = "Queues"
+    )]
     pub(crate) exchange_type: String,
     /// Arguments of the exchange.
-    #[arg(long, value_name = "JSON", requires = "exchange", help_heading = "Queues")]
+    #[arg(
+        long,
+        value_name = "JSON",
+        requires = "exchange",
+        help_heading = "Queues"
+    )]
     pub(crate) exchange_args: Option<JsonTable>,
     /// The key that messages bear on the exchange.
-    #[arg(long, value_name = "KEY", default_value = "perf", requires = "exchange", help_heading = "Queues")]
+    #[arg(
+        long,
+        value_name = "KEY",
+        default_value = "perf",
+        requires = "exchange",
+        help_heading = "Queues"
+    )]
     pub(crate) routing_key: String,
     /// The key that queues are bound with; the routing key when absent.
-    #[arg(long, value_name = "KEY", requires = "exchange", help_heading = "Queues")]
+    #[arg(
+        long,
+        value_name = "KEY",
+        requires = "exchange",
+        help_heading = "Queues"
+    )]
     pub(crate) binding_key: Option<String>,
     /// Arguments of the bindings.
-    #[arg(long, value_name = "JSON", requires = "exchange", help_heading = "Queues")]
+    #[arg(
+        long,
+        value_name = "JSON",
+        requires = "exchange",
+        help_heading = "Queues"
+    )]
     pub(crate) binding_args: Option<JsonTable>,
     /// Delete nothing at the end.
     #[arg(long, help_heading = "Queues")]
     pub(crate) keep: bool,
 
     /// Publish from so many channels; queues are shared out among them.
-    #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Producers")]
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 1,
+        help_heading = "Producers"
+    )]
     pub(crate) producers: u32,
     /// Producers that share a connection.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=2_047), help_heading = "Producers")]
@@ -71,7 +108,12 @@ pub(crate) struct LoadOptions {
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1_000), conflicts_with = "producers_per_connection", help_heading = "Producers")]
     pub(crate) connections_per_producer: u32,
     /// Bytes of a body: 16, or 16,1024 for a list taken in turn, or 16..1024 for a random range.
-    #[arg(long, value_name = "BYTES", default_value = "1024", help_heading = "Producers")]
+    #[arg(
+        long,
+        value_name = "BYTES",
+        default_value = "1024",
+        help_heading = "Producers"
+    )]
     pub(crate) size: BodySizes,
     /// Fill bodies with random bytes.
     #[arg(long, help_heading = "Producers")]
@@ -83,7 +125,11 @@ pub(crate) struct LoadOptions {
     #[arg(long, help_heading = "Producers")]
     pub(crate) mandatory: bool,
     /// A property of every message, e.g. priority=5; several times for several.
-    #[arg(long = "property", value_name = "NAME=VALUE", help_heading = "Producers")]
+    #[arg(
+        long = "property",
+        value_name = "NAME=VALUE",
+        help_heading = "Producers"
+    )]
     pub(crate) properties: Vec<Property>,
     /// Headers of every message.
     #[arg(long, value_name = "JSON", help_heading = "Producers")]
@@ -111,7 +157,12 @@ pub(crate) struct LoadOptions {
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=2_047), help_heading = "Consumers")]
     pub(crate) consumers_per_connection: u32,
     /// Acknowledge every N deliveries, all at once; 0 is auto-ack.
-    #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Consumers")]
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 1,
+        help_heading = "Consumers"
+    )]
     pub(crate) ack_every: u32,
     /// Deliveries that may be unacknowledged; 0 sets no limit.
     #[arg(long, value_name = "N", default_value_t = 1_000, value_parser = clap::value_parser!(u32).range(0..=65_535), help_heading = "Consumers")]
@@ -120,16 +171,32 @@ pub(crate) struct LoadOptions {
     #[arg(long, help_heading = "Consumers")]
     pub(crate) poll: bool,
     /// Pause after a poll that found nothing.
-    #[arg(long, value_name = "MS", default_value_t = 10.0, requires = "poll", help_heading = "Consumers")]
+    #[arg(
+        long,
+        value_name = "MS",
+        default_value_t = 10.0,
+        requires = "poll",
+        help_heading = "Consumers"
+    )]
     pub(crate) poll_pause: f64,
     /// Messages a second of each consumer, at most.
     #[arg(long, value_name = "N", help_heading = "Consumers")]
     pub(crate) consume_rate: Option<f64>,
     /// Work on each message for so long before it is acknowledged.
-    #[arg(long, value_name = "MICROSECONDS", default_value_t = 0, help_heading = "Consumers")]
+    #[arg(
+        long,
+        value_name = "MICROSECONDS",
+        default_value_t = 0,
+        help_heading = "Consumers"
+    )]
     pub(crate) think: u64,
     /// Send every Nth first delivery back to its queue; 0 none.
-    #[arg(long, value_name = "N", default_value_t = 0, help_heading = "Consumers")]
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 0,
+        help_heading = "Consumers"
+    )]
     pub(crate) requeue_every: u32,
 
     /// Stop after so many messages, all producers together (without producers: consumed).
@@ -143,17 +210,32 @@ pub(crate) struct LoadOptions {
     #[arg(long, value_name = "N", help_heading = "Course")]
     pub(crate) consume_after: Option<u64>,
     /// Start consuming so long after publishing.
-    #[arg(long, value_name = "SECONDS", conflicts_with = "consume_after", help_heading = "Course")]
+    #[arg(
+        long,
+        value_name = "SECONDS",
+        conflicts_with = "consume_after",
+        help_heading = "Course"
+    )]
     pub(crate) consume_delay: Option<f64>,
     /// Start publishing so long after consuming.
     #[arg(long, value_name = "SECONDS", conflicts_with_all = ["consume_after", "consume_delay"], help_heading = "Course")]
     pub(crate) publish_delay: Option<f64>,
     /// After publishing, wait for what is still to be consumed, so long at most; with --verify
     /// without limit while messages arrive.
-    #[arg(long, value_name = "SECONDS", default_value_t = 30.0, help_heading = "Course")]
+    #[arg(
+        long,
+        value_name = "SECONDS",
+        default_value_t = 30.0,
+        help_heading = "Course"
+    )]
     pub(crate) drain: f64,
     /// Give up waiting when nothing arrived for so long.
-    #[arg(long, value_name = "SECONDS", default_value_t = 5.0, help_heading = "Course")]
+    #[arg(
+        long,
+        value_name = "SECONDS",
+        default_value_t = 5.0,
+        help_heading = "Course"
+    )]
     pub(crate) idle: f64,
     /// Compare every body, and fail if a message was lost, duplicated, reordered or changed.
     #[arg(long, help_heading = "Course")]

@@ -17,7 +17,11 @@ pub(crate) fn run_text(report: &RunReport) -> String {
 
 fn write_run(out: &mut String, report: &RunReport) -> std::fmt::Result {
     if report.churned > 0 {
-        writeln!(out, "rounds      {:>12}   {:>12.1} /s", report.churned, report.churn_rate)?;
+        writeln!(
+            out,
+            "rounds      {:>12}   {:>12.1} /s",
+            report.churned, report.churn_rate
+        )?;
         latency(out, "round", report.churn_latency_us)?;
     } else {
         rates(out, report)?;
@@ -36,9 +40,19 @@ fn write_run(out: &mut String, report: &RunReport) -> std::fmt::Result {
 
 fn rates(out: &mut String, report: &RunReport) -> std::fmt::Result {
     let lines = [
-        ("published", report.published, report.publish_rate, report.publish_mib_per_second),
+        (
+            "published",
+            report.published,
+            report.publish_rate,
+            report.publish_mib_per_second,
+        ),
         ("confirmed", report.confirmed, report.confirm_rate, 0.0),
-        ("consumed", report.consumed, report.consume_rate, report.consume_mib_per_second),
+        (
+            "consumed",
+            report.consumed,
+            report.consume_rate,
+            report.consume_mib_per_second,
+        ),
     ];
     for (name, count, rate, mebibytes) in lines {
         if count == 0 {
@@ -119,7 +133,10 @@ fn broker(out: &mut String, report: &RunReport) -> std::fmt::Result {
     if let Some(io) = broker.io {
         let written = io.written_bytes as f64 / MEBIBYTE;
         let (reads, writes) = (io.read_calls, io.write_calls);
-        write!(out, "   {reads} reads, {writes} writes, {written:.0} MiB to disk, fsyncs n/a")?;
+        write!(
+            out,
+            "   {reads} reads, {writes} writes, {written:.0} MiB to disk, fsyncs n/a"
+        )?;
     }
     if let Some(disk) = broker.disk_bytes {
         write!(out, "   folder {:.0} MiB", disk as f64 / MEBIBYTE)?;
@@ -133,7 +150,10 @@ fn tool(out: &mut String, report: &RunReport) -> std::fmt::Result {
     if let (Some(us), Some(percent)) = (tool.cpu_us_per_message, tool.cpu_percent) {
         write!(out, "   {us:.2} µs CPU a message, {percent:.0} % of a core")?;
         if percent >= 95.0 * f64::from(tool.threads) {
-            write!(out, ": the tool was the limit, try --threads or --write-batch")?;
+            write!(
+                out,
+                ": the tool was the limit, try --threads or --write-batch"
+            )?;
         }
     }
     writeln!(out)

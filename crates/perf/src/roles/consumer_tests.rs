@@ -297,7 +297,10 @@ fn polling_asks_each_queue_in_turn_and_pauses_after_an_empty_answer() {
     bench.hear(2, Method::BasicGetOk(get_ok)).unwrap();
     bench.content(2, &body(0, 16));
     let sent = format!("{:?}", bench.pump(3));
-    assert!(sent.contains("BasicAck") && sent.contains("\"r\""), "{sent}");
+    assert!(
+        sent.contains("BasicAck") && sent.contains("\"r\""),
+        "{sent}"
+    );
     let empty = basic::AMQPMethod::GetEmpty(basic::GetEmpty {});
     bench.hear(4, other(AMQPClass::Basic(empty))).unwrap();
     assert_eq!(bench.with_turn(5, Consumer::pump), Some(1_004));

@@ -131,7 +131,11 @@ mod tests {
         assert_eq!(header.body_size, body_bytes as u64);
         assert_eq!(header.scan.delivery_mode, Some(2));
         assert!(frames[2..].iter().all(|(kind, _)| *kind == FrameKind::Body));
-        frames[2..].iter().flat_map(|(_, piece)| *piece).copied().collect()
+        frames[2..]
+            .iter()
+            .flat_map(|(_, piece)| *piece)
+            .copied()
+            .collect()
     }
 
     #[test]

@@ -53,8 +53,14 @@ fn a_planted_loss_is_found_and_named() {
 
 #[test]
 fn a_planted_duplicate_is_found_wherever_it_comes() {
-    assert_eq!(findings_of((0..90).chain([89]), published(90)).duplicated, 1);
-    assert_eq!(findings_of((0..90).chain([0, 5]), published(90)).duplicated, 2);
+    assert_eq!(
+        findings_of((0..90).chain([89]), published(90)).duplicated,
+        1
+    );
+    assert_eq!(
+        findings_of((0..90).chain([0, 5]), published(90)).duplicated,
+        2
+    );
 }
 
 #[test]
@@ -106,11 +112,7 @@ fn messages_in_a_queue_they_were_not_published_to_are_astray() {
 #[test]
 fn every_queue_of_a_fan_out_must_see_every_message() {
     let ledgers = Ledgers::new(&[vec![whole(0), whole(1)], vec![whole(0), whole(1)]]);
-    ledgers.note(&[
-        sighting(0, 0, 0),
-        sighting(0, 1, 0),
-        sighting(1, 1, 0),
-    ]);
+    ledgers.note(&[sighting(0, 0, 0), sighting(0, 1, 0), sighting(1, 1, 0)]);
     let findings = ledgers.findings(&[published(1), published(1)]);
     assert_eq!(findings.lost_examples, [sighting(1, 0, 0)]);
 }

@@ -159,12 +159,12 @@ fn what_differs_from_the_defaults_is_told_with_its_origin() {
     assert_eq!(
         told,
         [
-            "node.data_dir = \"elsewhere\" (option --data-dir)".to_owned(),
+            "node.data_dir = elsewhere (option --data-dir)".to_owned(),
             "auth.default_password = (hidden) \
              (environment variable SLUICEMQ__AUTH__DEFAULT_PASSWORD)"
                 .to_owned(),
             format!(
-                "log.level = \"debug\" ({}:2:10)",
+                "log.level = debug ({}:2:10)",
                 folder.path("broker.yaml").display()
             ),
         ]

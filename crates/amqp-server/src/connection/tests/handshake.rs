@@ -108,14 +108,52 @@ async fn other_login_failures_end_silently() {
 }
 
 #[tokio::test]
-async fn terms_outside_of_the_offer_end_silently() {
+async fn terms_outside_of_the_offer_are_named() {
     let world = World::new().await;
-    for (channel_max, frame_max) in [(0, 8192), (2048, 8192), (1, 4095), (1, 131_073), (1, 0)] {
+    for (channel_max, frame_max, text) in [
+        (
+            0,
+            8192,
+            "channel_max = 0 (no limit) is higher than the maximum allowed value (2047)",
+        ),
+        (
+            2048,
+            8192,
+            "channel_max = 2048 is higher than the maximum allowed value (2047)",
+        ),
+        (
+            1,
+            4095,
+            "frame_max = 4095 is lower than the minimum allowed value (4096)",
+        ),
+        (
+            1,
+            131_073,
+            "frame_max = 131073 is higher than the maximum allowed value (131072)",
+        ),
+        (
+            1,
+            0,
+            "frame_max = 0 (no limit) is higher than the maximum allowed value (131072)",
+        ),
+    ] {
         let (mut client, _) = world.connect();
         client
             .log_in("PLAIN", b"\0guest\0guest", &capabilities())
             .await;
         client.tune_ok(channel_max, frame_max, 0).await;
+        // Most clients send this in the same breath.
+        client.open_vhost("/").await;
+        let text = format!("NOT_ALLOWED - negotiated {text}");
+        assert_eq!(
+            client.closed().await,
+            Closed {
+                channel: 0,
+                code: 530,
+                text,
+                at: (10, 31)
+            }
+        );
         ends_silently(&mut client).await;
     }
 }

@@ -36,7 +36,10 @@ fn the_flags_that_scripts_rely_on_are_understood() {
     )
     .unwrap();
     assert_eq!(load.check(), Ok(()));
-    assert_eq!((load.window(), load.ack_every, load.prefetch), (100, 10, 50));
+    assert_eq!(
+        (load.window(), load.ack_every, load.prefetch),
+        (100, 10, 50)
+    );
     assert!(load.persistent);
     assert!(parse("--time 1.5").is_ok());
 }
@@ -44,7 +47,10 @@ fn the_flags_that_scripts_rely_on_are_understood() {
 #[test]
 fn numbered_queues_take_their_number_from_the_pattern() {
     let names = |flags| parse(flags).unwrap().queue_names();
-    assert_eq!(names("--queues 3"), ["sluicemq-perf-1", "sluicemq-perf-2", "sluicemq-perf-3"]);
+    assert_eq!(
+        names("--queues 3"),
+        ["sluicemq-perf-1", "sluicemq-perf-2", "sluicemq-perf-3"]
+    );
     assert_eq!(names("--queue a%db --queues 2"), ["a1b", "a2b"]);
     assert_eq!(names("--queue a%d"), ["a1"]);
 }

@@ -1,0 +1,325 @@
+//! What passed through queues, channels, exchanges and the node, counted by whoever did it.
+//!
+//! Counters that live under their owner's lock are plain numbers; the others are [`Tally`]s, which
+//! have one writer at a time, so that counting on the way of a message needs no locked
+//! instruction. Readers may see a count a moment old.
+
+use std::ops::AddAssign;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering};
+
+use broker_core::VhostName;
+use broker_core::metadata::MetadataEvent;
+use dashmap::DashMap;
+use parking_lot::Mutex;
+
+use crate::holder::Holder;
+
+/// A counter with one writer at a time: its owner's task, or whoever holds its owner's lock.
+#[derive(Debug, Default)]
+pub(crate) struct Tally(AtomicU64);
+
+impl Tally {
+    pub(crate) fn add(&self, count: u64) {
+        // Not a fetch_add: nobody else writes.
+        self.0.store(self.0.load(Ordering::Relaxed).wrapping_add(count), Ordering::Relaxed);
+    }
+
+    pub(crate) fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// What a channel did, or all channels of a vhost, or of the node.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TrafficCounts {
+    /// Messages published.
+    pub publish: u64,
+    /// Messages confirmed or refused to publishers that asked for it.
+    pub confirm: u64,
+    /// Unroutable messages returned to their publishers.
+    pub return_unroutable: u64,
+    /// Unroutable messages dropped.
+    pub drop_unroutable: u64,
+    /// Messages delivered to consumers that acknowledge.
+    pub deliver: u64,
+    /// Messages delivered to consumers that do not.
+    pub deliver_no_ack: u64,
+    /// Messages got with acknowledgement.
+    pub get: u64,
+    /// Messages got without.
+    pub get_no_ack: u64,
+    /// Times that there was nothing to get.
+    pub get_empty: u64,
+    /// Acknowledgements.
+    pub ack: u64,
+    /// Messages among those delivered and got that were handed out before.
+    pub redeliver: u64,
+}
+
+impl AddAssign for TrafficCounts {
+    fn add_assign(&mut self, other: Self) {
+        self.publish += other.publish;
+        self.confirm += other.confirm;
+        self.return_unroutable += other.return_unroutable;
+        self.drop_unroutable += other.drop_unroutable;
+        self.deliver += other.deliver;
+        self.deliver_no_ack += other.deliver_no_ack;
+        self.get += other.get;
+        self.get_no_ack += other.get_no_ack;
+        self.get_empty += other.get_empty;
+        self.ack += other.ack;
+        self.redeliver += other.redeliver;
+    }
+}
+
+/// What a queue did. Under the queue's lock.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct QueueTraffic {
+    /// Messages that came in.
+    pub publish: u64,
+    /// Messages delivered to consumers that acknowledge.
+    pub deliver: u64,
+    /// Messages delivered to consumers that do not.
+    pub deliver_no_ack: u64,
+    /// Messages got with acknowledgement.
+    pub get: u64,
+    /// Messages got without.
+    pub get_no_ack: u64,
+    /// Times that there was nothing to get.
+    pub get_empty: u64,
+    /// Messages acknowledged.
+    pub ack: u64,
+    /// Messages among those delivered and got that were handed out before.
+    pub redeliver: u64,
+}
+
+impl QueueTraffic {
+    pub(crate) fn delivered(&mut self, no_ack: bool, redelivered: bool) {
+        match no_ack {
+            true => self.deliver_no_ack += 1,
+            false => self.deliver += 1,
+        }
+        self.redeliver += u64::from(redelivered);
+    }
+
+    pub(crate) fn got(&mut self, no_ack: bool, redelivered: bool) {
+        match no_ack {
+            true => self.get_no_ack += 1,
+            false => self.get += 1,
+        }
+        self.redeliver += u64::from(redelivered);
+    }
+}
+
+/// The part of a channel's counts that its own task keeps.
+#[derive(Debug, Default)]
+pub(crate) struct ChannelTraffic {
+    pub(crate) publish: Tally,
+    pub(crate) return_unroutable: Tally,
+    pub(crate) drop_unroutable: Tally,
+    pub(crate) get_empty: Tally,
+    pub(crate) ack: Tally,
+}
+
+/// What a channel's owner has set on it, for listings.
+#[derive(Debug, Default)]
+pub(crate) struct ChannelFacts {
+    pub(crate) confirm: AtomicBool,
+    pub(crate) transactional: AtomicBool,
+    pub(crate) prefetch: AtomicU16,
+    pub(crate) uncommitted: AtomicU64,
+}
+
+/// What an exchange did.
+#[derive(Debug, Default)]
+pub(crate) struct ExchangeTraffic {
+    published_in: AtomicU64,
+    published_out: AtomicU64,
+}
+
+impl ExchangeTraffic {
+    /// Many channels publish to one exchange: each adds what it gathered over a turn.
+    fn add(&self, published_in: u64, published_out: u64) {
+        self.published_in.fetch_add(published_in, Ordering::Relaxed);
+        self.published_out.fetch_add(published_out, Ordering::Relaxed);
+    }
+
+    /// Messages that came in, and copies that left for queues.
+    pub(crate) fn counts(&self) -> (u64, u64) {
+        (self.published_in.load(Ordering::Relaxed), self.published_out.load(Ordering::Relaxed))
+    }
+}
+
+/// What a channel published to one exchange in this turn.
+#[derive(Default)]
+pub(crate) struct ExchangeTally {
+    exchange: Option<Arc<ExchangeTraffic>>,
+    published_in: u64,
+    published_out: u64,
+}
+
+impl ExchangeTally {
+    pub(crate) fn published(&mut self, exchange: &Arc<ExchangeTraffic>, copies: u64) {
+        if !self.exchange.as_ref().is_some_and(|current| Arc::ptr_eq(current, exchange)) {
+            self.flush();
+            self.exchange = Some(exchange.clone());
+        }
+        self.published_in += 1;
+        self.published_out += copies;
+    }
+
+    pub(crate) fn flush(&mut self) {
+        if self.published_in == 0 {
+            return;
+        }
+        if let Some(exchange) = &self.exchange {
+            exchange.add(self.published_in, self.published_out);
+        }
+        self.published_in = 0;
+        self.published_out = 0;
+    }
+}
+
+/// Exchange counters by vhost and name. Bounded by the exchanges that exist.
+#[derive(Debug, Default)]
+pub(crate) struct ExchangeTable {
+    by_name: DashMap<(VhostName, Box<str>), Arc<ExchangeTraffic>>,
+}
+
+impl ExchangeTable {
+    /// The counters of an exchange, made when they are first asked for.
+    pub(crate) fn of(&self, vhost: &VhostName, exchange: &str) -> Arc<ExchangeTraffic> {
+        self.by_name.entry((vhost.clone(), exchange.into())).or_default().clone()
+    }
+
+    pub(crate) fn find(&self, vhost: &VhostName, exchange: &str) -> Option<Arc<ExchangeTraffic>> {
+        let key = (vhost.clone(), exchange.into());
+        self.by_name.get(&key).map(|traffic| traffic.value().clone())
+    }
+}
+
+/// What came and went since the node started.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ChurnCounts {
+    /// Connections opened.
+    pub connections_opened: u64,
+    /// Connections closed.
+    pub connections_closed: u64,
+    /// Channels opened.
+    pub channels_opened: u64,
+    /// Channels closed.
+    pub channels_closed: u64,
+    /// Queue declarations, of existing queues too.
+    pub queues_declared: u64,
+    /// Queues created.
+    pub queues_created: u64,
+    /// Queues deleted.
+    pub queues_deleted: u64,
+}
+
+/// The node's own counters, and what its closed channels did.
+#[derive(Debug, Default)]
+pub(crate) struct NodeTraffic {
+    connections_opened: AtomicU64,
+    connections_closed: AtomicU64,
+    channels_opened: AtomicU64,
+    channels_closed: AtomicU64,
+    queues_declared: AtomicU64,
+    queues_created: AtomicU64,
+    queues_deleted: AtomicU64,
+    pub(crate) exchanges: ExchangeTable,
+    /// Of channels that are closed, by vhost. Bounded by the vhosts that exist.
+    closed: DashMap<VhostName, TrafficCounts>,
+    /// Of channels whose vhost is gone.
+    of_deleted_vhosts: Mutex<TrafficCounts>,
+}
+
+fn count(counter: &AtomicU64) {
+    counter.fetch_add(1, Ordering::Relaxed);
+}
+
+impl NodeTraffic {
+    pub(crate) fn connection_opened(&self) {
+        count(&self.connections_opened);
+    }
+
+    pub(crate) fn connection_closed(&self) {
+        count(&self.connections_closed);
+    }
+
+    pub(crate) fn channel_opened(&self) {
+        count(&self.channels_opened);
+    }
+
+    /// A channel has ended: what it did stays in the sums.
+    pub(crate) fn channel_closed(&self, holder: &Holder) {
+        if !holder.session.is_internal() {
+            count(&self.channels_closed);
+        }
+        let vhost = holder.session.options.vhost.clone();
+        *self.closed.entry(vhost).or_default() += holder.traffic_counts();
+    }
+
+    /// Notes what the metadata says came or went.
+    pub(crate) fn on_event(&self, event: &MetadataEvent) {
+        match event {
+            MetadataEvent::QueueDeclared { created, .. } => {
+                count(&self.queues_declared);
+                if *created {
+                    count(&self.queues_created);
+                }
+            }
+            MetadataEvent::QueueDeleted { .. } => count(&self.queues_deleted),
+            MetadataEvent::ExchangeDeleted { record, .. } => {
+                let key = (record.vhost.clone(), record.name.as_str().into());
+                self.exchanges.by_name.remove(&key);
+            }
+            MetadataEvent::VhostDeleted { vhost } => {
+                if let Some((_, counts)) = self.closed.remove(vhost) {
+                    *self.of_deleted_vhosts.lock() += counts;
+                }
+                self.exchanges.by_name.retain(|(of, _), _| of != vhost);
+            }
+            _ => {}
+        }
+    }
+
+    pub(crate) fn churn(&self) -> ChurnCounts {
+        let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        ChurnCounts {
+            connections_opened: load(&self.connections_opened),
+            connections_closed: load(&self.connections_closed),
+            channels_opened: load(&self.channels_opened),
+            channels_closed: load(&self.channels_closed),
+            queues_declared: load(&self.queues_declared),
+            queues_created: load(&self.queues_created),
+            queues_deleted: load(&self.queues_deleted),
+        }
+    }
+
+    /// What channels that are closed did, by vhost that exists, and in vhosts that do not.
+    pub(crate) fn closed(&self) -> (Vec<(VhostName, TrafficCounts)>, TrafficCounts) {
+        let by_vhost = self.closed.iter().map(|entry| (entry.key().clone(), *entry.value()));
+        (by_vhost.collect(), *self.of_deleted_vhosts.lock())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_exchange_gets_what_a_turn_gathered_and_changes_of_exchange_end_it() {
+        let (one, other) = (Arc::new(ExchangeTraffic::default()), Arc::default());
+        let mut tally = ExchangeTally::default();
+        tally.published(&one, 2);
+        tally.published(&one, 0);
+        assert_eq!(one.counts(), (0, 0));
+        tally.published(&other, 1);
+        assert_eq!(one.counts(), (2, 2));
+        tally.flush();
+        tally.flush();
+        assert_eq!(other.counts(), (1, 1));
+    }
+}

@@ -1,0 +1,195 @@
+//! Every setting arrives at the crate that it is for.
+
+use super::*;
+
+#[test]
+fn the_defaults_of_the_settings_are_those_of_the_crates() {
+    let settings = Settings::default();
+    assert_eq!(auth_policy(&settings), AuthPolicy::default());
+    assert_eq!(quorum_defaults(&settings), core::QuorumDefaults::default());
+
+    let (ours, theirs) = (amqp_options(&settings), AmqpServerOptions::default());
+    assert_eq!(ours.frame_max, theirs.frame_max);
+    assert_eq!(ours.channel_max, theirs.channel_max);
+    assert_eq!(ours.heartbeat_s, theirs.heartbeat_s);
+    assert_eq!(ours.max_message_size, theirs.max_message_size);
+    assert_eq!(ours.connections_max, theirs.connections_max);
+    assert_eq!(ours.handshake_timeout, theirs.handshake_timeout);
+    assert_eq!(ours.refusal_delay, theirs.refusal_delay);
+    assert_eq!(ours.identity.product, theirs.identity.product);
+
+    let ours = broker_options(&settings);
+    let theirs = BrokerOptions::new("data");
+    assert_eq!(ours.data_dir, theirs.data_dir);
+    assert_eq!(ours.groups, theirs.groups);
+    assert_eq!(ours.defaults, theirs.defaults);
+    assert_eq!(
+        ours.storage.journal_file_bytes,
+        theirs.storage.journal_file_bytes
+    );
+    assert_eq!(
+        ours.storage.journal_bytes_max,
+        theirs.storage.journal_bytes_max
+    );
+    assert_eq!(ours.storage.segment_bytes, theirs.storage.segment_bytes);
+    assert_eq!(
+        ours.storage.record_bytes_max,
+        theirs.storage.record_bytes_max
+    );
+}
+
+fn with(key: &str, value: &str) -> Settings {
+    let assignment = settings::Assignment::Set(format!("{key}={value}"));
+    let sources = settings::Sources {
+        assignments: vec![assignment],
+        ..Default::default()
+    };
+    settings::load(&sources).expect("valid settings").settings
+}
+
+#[test]
+fn the_keys_without_effect_exist_and_the_reference_file_says_so() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../config/broker.yaml");
+    let reference = std::fs::read_to_string(path).expect("the reference file is there");
+    for key in WITHOUT_EFFECT {
+        assert!(asks_in_vain(&Settings::default(), key));
+        let (_, word) = key.split_once('.').expect("a section and a key");
+        let (above, _) = reference.split_once(&format!("\n  {word}: ")).expect(key);
+        let comment = above.lines().next_back().unwrap_or_default();
+        assert!(
+            comment.contains("Not served yet") || comment.contains("Not acted on yet"),
+            "{key}: {comment}"
+        );
+    }
+}
+
+#[test]
+fn a_listener_that_is_off_asks_for_nothing() {
+    let off = with("listeners.metrics", "off");
+    assert!(!asks_in_vain(&off, "listeners.metrics"));
+    assert!(!asks_in_vain(&off, "listeners.management"));
+    assert!(!asks_in_vain(&off, "listeners.amqp"));
+}
+
+#[test]
+fn settings_of_the_amqp_side_arrive() {
+    let options = |key, value| amqp_options(&with(key, value));
+    assert_eq!(options("limits.frame_max", "16KiB").frame_max, 16384);
+    assert_eq!(options("limits.channel_max", "7").channel_max, 7);
+    assert_eq!(options("limits.heartbeat", "off").heartbeat_s, 0);
+    assert_eq!(options("limits.heartbeat", "65535s").heartbeat_s, 65535);
+    assert_eq!(
+        options("limits.max_message_size", "1MiB").max_message_size,
+        1 << 20
+    );
+    assert_eq!(options("limits.max_connections", "3").connections_max, 3);
+    let timeout = options("limits.handshake_timeout", "1500").handshake_timeout;
+    assert_eq!(timeout.as_millis(), 1500);
+    assert!(options("auth.failure_delay", "0").refusal_delay.is_zero());
+    assert_eq!(
+        options("shutdown.drain_timeout", "9s")
+            .shutdown_grace
+            .as_secs(),
+        3
+    );
+    assert_eq!(
+        options("node.product", "RabbitMQ").identity.product,
+        "RabbitMQ"
+    );
+    assert_eq!(
+        options("node.name", "rabbit@here").identity.cluster_name,
+        "rabbit@here"
+    );
+}
+
+#[test]
+fn settings_of_the_engine_arrive() {
+    let options = |key, value| broker_options(&with(key, value));
+    assert_eq!(
+        options("node.data_dir", "there").data_dir.to_str(),
+        Some("there")
+    );
+    let storage = options("storage.journal_file_size", "8MiB").storage;
+    assert_eq!(storage.journal_file_bytes, 8 << 20);
+    assert_eq!(
+        options("storage.journal_cap", "1GiB")
+            .storage
+            .journal_bytes_max,
+        1 << 30
+    );
+    assert_eq!(
+        options("storage.segment_size", "1MiB")
+            .storage
+            .segment_bytes,
+        1 << 20
+    );
+    assert_eq!(options("quorum.groups", "3").groups, 3);
+    // The largest message must fit into a record.
+    let storage = options("limits.max_message_size", "512MiB").storage;
+    assert!(storage.record_bytes_max > 512 << 20);
+}
+
+#[test]
+fn settings_of_quorum_queues_arrive() {
+    let defaults = |key, value| quorum_defaults(&with(key, value));
+    assert_eq!(
+        defaults("quorum.delivery_limit", "unlimited").delivery_limit,
+        None
+    );
+    assert_eq!(
+        defaults("quorum.delivery_limit", "5").delivery_limit,
+        Some(5)
+    );
+    assert_eq!(
+        defaults("quorum.consumer_timeout", "off").consumer_timeout_ms,
+        None
+    );
+    assert_eq!(
+        defaults("quorum.consumer_timeout", "2s").consumer_timeout_ms,
+        Some(2000)
+    );
+    let action = |word| defaults("quorum.consumer_timeout_action", word).consumer_timeout_action;
+    assert_eq!(action("close"), core::ConsumerTimeoutAction::Close);
+    assert_eq!(action("cancel"), core::ConsumerTimeoutAction::Cancel);
+    assert_eq!(action("return"), core::ConsumerTimeoutAction::Return);
+    let counts = |word| defaults("quorum.delivery_limit_counts", word).delivery_limit_counts;
+    assert_eq!(counts("returns"), core::DeliveryLimitCounts::Returns);
+    assert_eq!(counts("failures"), core::DeliveryLimitCounts::Failures);
+}
+
+#[test]
+fn settings_of_logins_arrive() {
+    let policy = |key, value| auth_policy(&with(key, value));
+    let offered = policy("auth.mechanisms", "PLAIN").mechanisms;
+    assert_eq!(offered, [Mechanism::Plain]);
+    assert_eq!(
+        policy("auth.loopback_users", "[]").loopback_users,
+        Vec::<String>::new()
+    );
+    let somebody = policy("auth.anonymous_user", "somebody").anonymous;
+    assert_eq!(somebody, Some(("somebody".to_owned(), "guest".to_owned())));
+}
+
+#[test]
+fn the_environment_of_container_images_wins_over_the_settings_for_the_first_user() {
+    let settings = with("auth.default_user", "from-settings");
+    let nothing = first_user(&settings, |_| None).expect("nothing to fault");
+    assert_eq!(nothing.user, "from-settings");
+    let variable =
+        |name: &str| (name == "RABBITMQ_DEFAULT_USER").then(|| "from-environment".to_owned());
+    let first = first_user(&settings, variable).expect("a name");
+    assert_eq!(
+        (first.user.as_str(), first.vhost.as_str()),
+        ("from-environment", "/")
+    );
+}
+
+#[test]
+fn the_node_has_a_name_in_rabbitmqs_form() {
+    let name = node_name(&Settings::default());
+    assert!(
+        name.starts_with("rabbit@") && name.len() > "rabbit@".len(),
+        "{name}"
+    );
+    assert_eq!(node_name(&with("node.name", "mq@one")), "mq@one");
+}
