@@ -9,4 +9,5 @@ mod connection;
 mod exchange;
 mod own;
 mod queue;
+mod rights;
 mod tx;

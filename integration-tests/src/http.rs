@@ -86,13 +86,39 @@ impl Http {
         answer.body
     }
 
-    /// Makes a user with all permissions in `/`.
+    /// Makes a user with these permissions in `/`.
     #[track_caller]
-    pub fn add_user(&self, name: &str, password: &str) {
+    pub fn add_user(&self, name: &str, password: &str, configure: &str, write: &str, read: &str) {
         let user = serde_json::json!({"password": password, "tags": ""});
         self.ok("PUT", &format!("/api/users/{name}"), Some(&user));
-        let all = serde_json::json!({"configure": ".*", "write": ".*", "read": ".*"});
-        self.ok("PUT", &format!("/api/permissions/%2F/{name}"), Some(&all));
+        let rights = serde_json::json!({"configure": configure, "write": write, "read": read});
+        self.ok(
+            "PUT",
+            &format!("/api/permissions/%2F/{name}"),
+            Some(&rights),
+        );
+    }
+
+    /// Takes a user away.
+    #[track_caller]
+    pub fn remove_user(&self, name: &str) {
+        self.ok("DELETE", &format!("/api/users/{name}"), None);
+    }
+
+    /// Makes a policy in `/` for queues of this very name.
+    #[track_caller]
+    pub fn add_policy(&self, queue: &str, definition: &Json) {
+        let pattern = format!("^{}$", queue.replace('.', "\\."));
+        let policy = serde_json::json!({
+            "pattern": pattern, "definition": definition, "priority": 0, "apply-to": "queues",
+        });
+        self.ok("PUT", &format!("/api/policies/%2F/{queue}"), Some(&policy));
+    }
+
+    /// Takes a policy away.
+    #[track_caller]
+    pub fn remove_policy(&self, queue: &str) {
+        self.ok("DELETE", &format!("/api/policies/%2F/{queue}"), None);
     }
 }
 

@@ -170,16 +170,15 @@ impl Trial {
         self.address
     }
 
-    /// The HTTP API as guest.
-    ///
-    /// # Panics
-    /// When the broker serves none.
-    #[track_caller]
-    pub fn http(&self) -> Http {
-        let address = self
-            .http
-            .expect("This test needs the HTTP API (SLUICEMQ_TEST_HTTP).");
-        Http::new(address)
+    /// The HTTP API as guest, if the broker serves one; a test without it says loudly that it did
+    /// not run.
+    pub fn http(&self, test: &str) -> Option<Http> {
+        if self.http.is_none() {
+            say(&format!(
+                "SKIPPED {test}: the broker under test serves no HTTP API"
+            ));
+        }
+        self.http.map(Http::new)
     }
 
     /// A name that nobody else uses, nor this test twice.

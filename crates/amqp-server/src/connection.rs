@@ -163,7 +163,7 @@ impl<R: AsyncRead + Unpin> Running<R> {
             outbox.clone(),
             tuned,
             traits,
-            options.max_message_size,
+            options,
         );
         Self {
             reader,

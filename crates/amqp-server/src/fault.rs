@@ -78,6 +78,9 @@ pub(crate) enum ProtocolFault {
     /// A method that only servers send, or that does not belong on this channel.
     #[error("unimplemented method")]
     UnimplementedMethod,
+    /// channel.flow from a client, where RabbitMQ's answer is wanted.
+    #[error("active=false")]
+    FlowNotImplemented,
     /// More half-received bodies than one connection may keep here.
     #[error("incomplete messages of this connection exceed {max} bytes")]
     AssemblyFull { max: u64 },
@@ -99,6 +102,7 @@ impl ProtocolFault {
                 ReplyCode::ChannelError
             }
             Self::UnimplementedMethod => ReplyCode::CommandInvalid,
+            Self::FlowNotImplemented => ReplyCode::NotImplemented,
             Self::AssemblyFull { .. } => ReplyCode::ResourceError,
         }
     }

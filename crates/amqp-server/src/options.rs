@@ -35,6 +35,8 @@ pub struct AmqpServerOptions {
     /// How long a peer that failed before or against the protocol is kept waiting until its
     /// socket is dropped: a brake on guessing passwords, and time to read our last words.
     pub refusal_delay: Duration,
+    /// Whether `channel.flow` from a client pauses its deliveries. RabbitMQ answers 540 instead.
+    pub obeys_client_flow: bool,
     /// How long connections may take to end after a shutdown.
     pub shutdown_grace: Duration,
     /// Connections that the kernel keeps until they are accepted.
@@ -52,6 +54,7 @@ impl Default for AmqpServerOptions {
             connections_max: 65_536,
             handshake_timeout: Duration::from_secs(10),
             refusal_delay: Duration::from_secs(3),
+            obeys_client_flow: true,
             shutdown_grace: Duration::from_secs(5),
             backlog: 1024,
         }

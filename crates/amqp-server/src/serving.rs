@@ -16,7 +16,7 @@ use crate::client_traits::ClientTraits;
 use crate::ending::{Cause, End, Failure};
 use crate::fault::{MethodId, ProtocolFault};
 use crate::handshake::Tuned;
-use crate::options::MESSAGE_SIZE_CEILING;
+use crate::options::{AmqpServerOptions, MESSAGE_SIZE_CEILING};
 use crate::outbox::FrameOutbox;
 use crate::reply::{self, Close};
 
@@ -40,6 +40,7 @@ pub(crate) struct Serving {
     pub(crate) outbox: Arc<FrameOutbox>,
     pub(crate) channels: ChannelTable,
     pub(crate) traits: ClientTraits,
+    pub(crate) obeys_client_flow: bool,
     decoder: FrameDecoder,
     message_size_max: u64,
     assembly_bytes: u64,
@@ -56,13 +57,15 @@ impl Serving {
         outbox: Arc<FrameOutbox>,
         tuned: Tuned,
         traits: ClientTraits,
-        message_size_max: u64,
+        options: &AmqpServerOptions,
     ) -> Self {
+        let message_size_max = options.max_message_size;
         Self {
             session,
             outbox,
             channels: ChannelTable::new(tuned.channel_max),
             traits,
+            obeys_client_flow: options.obeys_client_flow,
             decoder: FrameDecoder::new(tuned.frame_max),
             message_size_max,
             assembly_bytes: 0,

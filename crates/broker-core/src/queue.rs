@@ -19,6 +19,7 @@ mod held;
 mod leases;
 mod limits;
 mod machine;
+mod message;
 mod ready;
 mod recovery;
 mod rotation;

@@ -526,7 +526,7 @@ impl Queue {
                 }
             }
             Effect::ConsumerCancelled { consumer, holder, .. } => {
-                let tag = state.tags.get(&consumer).cloned();
+                let tag = state.tags.remove(&consumer);
                 if let (Some(tag), Some(holder)) = (tag, state.holders.get(&holder)) {
                     holder.consumer_cancelled(&tag);
                 }

@@ -104,8 +104,8 @@ pub(crate) async fn compare(
     let scenarios: Vec<Scenario> = options
         .scenarios
         .iter()
-        .map(|name| Scenario::find(name))
-        .collect::<Result<_, _>>()?;
+        .map(|name| Ok(Scenario::find(name)?.lasting(options.time)))
+        .collect::<Result<_, ScenarioFault>>()?;
     let client = options.broker.client();
     let mut results = Vec::new();
     for scenario in scenarios {
@@ -129,13 +129,10 @@ pub(crate) async fn compare(
 async fn compare_one(
     options: &CompareOptions,
     client: &ClientOptions,
-    mut scenario: Scenario,
+    scenario: Scenario,
     interrupt: &mut Interrupt,
     progress: &mut Progress,
 ) -> ScenarioResult {
-    if let (Some(time), Some(_)) = (options.time, scenario.load.time) {
-        scenario.load.time = Some(time);
-    }
     let mut results: Vec<TargetResult> = options
         .targets
         .iter()

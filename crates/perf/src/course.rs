@@ -64,6 +64,8 @@ pub(crate) struct CourseRecord {
     /// The first fault of any connection.
     pub(crate) fault: Option<ClientFault>,
     pub(crate) broker: Option<(ProcessSample, ProcessSample)>,
+    /// The most of all samples, which are a second apart.
+    pub(crate) broker_rss_peak_bytes: u64,
     pub(crate) tool: Option<(ProcessSample, ProcessSample)>,
 }
 
@@ -105,6 +107,7 @@ pub(crate) async fn run(
             outcomes: Vec::new(),
             fault: None,
             broker: broker.zip(broker),
+            broker_rss_peak_bytes: broker.map_or(0, |broker| broker.rss_bytes),
             tool: tool.zip(tool),
         },
         last_second: (start_ns, Counts::default(), broker),
@@ -180,7 +183,7 @@ impl Course<'_> {
 
     fn sample_second(&mut self, now_ns: u64, counts: Counts) {
         let (before_ns, before, broker_before) = self.last_second;
-        let broker = sample(self.watched);
+        let broker = self.sample_broker();
         let per_second =
             |now: u64, before: u64| rate(now.saturating_sub(before), before_ns, now_ns);
         let cpu_percent = broker.zip(broker_before).map(|(now, before)| {
@@ -204,9 +207,18 @@ impl Course<'_> {
         self.last_second = (now_ns, counts, broker);
     }
 
+    fn sample_broker(&mut self) -> Option<ProcessSample> {
+        let broker = sample(self.watched);
+        let rss_bytes = broker.map_or(0, |broker| broker.rss_bytes);
+        let peak_bytes = &mut self.record.broker_rss_peak_bytes;
+        *peak_bytes = rss_bytes.max(*peak_bytes);
+        broker
+    }
+
     fn sample_end(&mut self) {
         self.record.ended_ns = now_ns();
-        if let (Some((_, end)), Some(now)) = (&mut self.record.broker, sample(self.watched)) {
+        let broker = self.sample_broker();
+        if let (Some((_, end)), Some(now)) = (&mut self.record.broker, broker) {
             *end = now;
         }
         if let (Some((_, end)), Ok(now)) = (&mut self.record.tool, process::sample_self()) {

@@ -22,8 +22,6 @@ pub(crate) struct ProcessSample {
     /// User and system time of all its threads so far.
     pub(crate) cpu_seconds: f64,
     pub(crate) rss_bytes: u64,
-    /// The most it ever had.
-    pub(crate) rss_peak_bytes: u64,
     /// Absent where the kernel does not let us read them.
     pub(crate) io: Option<IoCounts>,
 }
@@ -68,7 +66,6 @@ fn sample_in(folder: &Path) -> io::Result<ProcessSample> {
     Ok(ProcessSample {
         cpu_seconds: cpu_ticks(&stat).unwrap_or(0) as f64 / ticks_per_second as f64,
         rss_bytes: kilobytes(&status, "VmRSS:"),
-        rss_peak_bytes: kilobytes(&status, "VmHWM:"),
         io: io.as_deref().map(io_counts),
     })
 }
@@ -139,9 +136,8 @@ mod tests {
 
     #[test]
     fn memory_and_system_calls_are_read_by_name() {
-        let status = "Name:\tx\nVmHWM:\t    2048 kB\nVmRSS:\t    1024 kB\n";
+        let status = "Name:\tx\nVmRSS:\t    1024 kB\n";
         assert_eq!(kilobytes(status, "VmRSS:"), 1_048_576);
-        assert_eq!(kilobytes(status, "VmHWM:"), 2_097_152);
         assert_eq!(kilobytes(status, "VmSwap:"), 0);
         let io = "rchar: 1\nsyscr: 5\nsyscw: 6\nwrite_bytes: 4096\n";
         let counts = io_counts(io);

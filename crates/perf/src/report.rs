@@ -9,7 +9,7 @@ use crate::clock::seconds_between;
 use crate::course::{CourseRecord, Drain, Second};
 use crate::figures::{Counts, Percentiles, Tally, rate};
 use crate::machine::Machine;
-use crate::process::{IoCounts, ProcessSample};
+use crate::process::IoCounts;
 use crate::verify::Findings;
 
 pub(crate) use text::run_text;
@@ -79,6 +79,7 @@ pub(crate) struct BrokerFigures {
     /// churn).
     pub(crate) cpu_us_per_message: Option<f64>,
     pub(crate) rss_bytes: Option<u64>,
+    /// The most of the run's samples, a second apart.
     pub(crate) rss_peak_bytes: Option<u64>,
     pub(crate) io: Option<IoCounts>,
     pub(crate) disk_bytes_before: Option<u64>,
@@ -125,7 +126,7 @@ impl RunReport {
         let findings = &evidence.findings;
         let work = work_done(&counts);
         let mut broker = evidence.broker.clone();
-        broker.add_process(record.broker, work);
+        broker.add_process(record, work);
         let (publish_ns, consume_ns) = (record.publish_began_ns, record.consume_began_ns);
         let consumed_until_ns = tally.last.consumed_ns;
         Self {
@@ -189,15 +190,15 @@ impl RunReport {
 }
 
 impl BrokerFigures {
-    fn add_process(&mut self, samples: Option<(ProcessSample, ProcessSample)>, work: u64) {
-        let Some((before, after)) = samples else {
+    fn add_process(&mut self, record: &CourseRecord, work: u64) {
+        let Some((before, after)) = record.broker else {
             return;
         };
         let cpu_seconds = after.cpu_seconds - before.cpu_seconds;
         self.cpu_seconds = Some(round(cpu_seconds, 2));
         self.cpu_us_per_message = us_each(cpu_seconds, work);
         self.rss_bytes = Some(after.rss_bytes);
-        self.rss_peak_bytes = Some(after.rss_peak_bytes);
+        self.rss_peak_bytes = Some(record.broker_rss_peak_bytes);
         self.io = after
             .io
             .zip(before.io)

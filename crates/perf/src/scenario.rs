@@ -178,6 +178,16 @@ impl Scenario {
         Self::parse(&name, &first_comment(&text), &text)
     }
 
+    /// Lasts for another time, if it is a scenario that lasts for a time.
+    pub(crate) fn lasting(mut self, seconds: Option<f64>) -> Self {
+        if let (Some(seconds), Some(before)) = (seconds, self.load.time) {
+            self.load.time = Some(seconds);
+            let (was, is) = (format!("--time {before}"), format!("--time {seconds}"));
+            self.flags = self.flags.replace(&was, &is);
+        }
+        self
+    }
+
     fn parse(name: &str, about: &str, text: &str) -> Result<Self, ScenarioFault> {
         let name = name.to_owned();
         let words = words(text).ok_or_else(|| ScenarioFault::OpenQuote { name: name.clone() })?;
@@ -294,6 +304,15 @@ mod tests {
     fn json_without_blanks_needs_no_quotes() {
         let words = words("--headers {\"a\":\"b\"} ''").unwrap();
         assert_eq!(words, ["--headers", "{\"a\":\"b\"}", ""]);
+    }
+
+    #[test]
+    fn only_a_scenario_that_lasts_for_a_time_can_last_for_another() {
+        let timed = parse("--size 16 --time 10").unwrap().lasting(Some(2.5));
+        assert_eq!(timed.load.time, Some(2.5));
+        assert_eq!(timed.flags, "--size 16 --time 2.5");
+        let counted = parse("--messages 10").unwrap().lasting(Some(2.5));
+        assert_eq!(counted.load.time, None);
     }
 
     #[test]

@@ -129,6 +129,8 @@ pub(crate) fn amqp_options(settings: &Settings) -> AmqpServerOptions {
         heartbeat_s: u16::try_from(limits.heartbeat.as_ms().unwrap_or(0) / 1000)
             .unwrap_or(u16::MAX),
         channel_max: limits.channel_max,
+        // Clients that are told RabbitMQ get its answer, which is 540.
+        obeys_client_flow: settings.node.product != "RabbitMQ",
         max_message_size: limits.max_message_size.as_bytes(),
         connections_max: limits.max_connections as usize,
         handshake_timeout: limits.handshake_timeout.as_duration(),

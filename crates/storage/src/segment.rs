@@ -8,22 +8,24 @@ mod account;
 mod format;
 mod open_files;
 mod reader;
+mod recovered;
+mod run;
 mod writer;
 
 use std::collections::HashMap;
-use std::io;
-use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
-use std::{mem, vec};
+use std::{io, mem};
 
 use bytes::Bytes;
 use parking_lot::Mutex;
 
 use self::account::Account;
-use self::format::Entry;
 use self::open_files::{Key, OpenFiles};
 use self::reader::{Contents, SegmentFile};
+use self::recovered::Source;
+pub use self::recovered::{RecoveredItem, RecoveredItems};
+pub use self::run::Run;
 use self::writer::Writer;
 use crate::bell::Bell;
 use crate::disk::{Disk, read_full_at};
@@ -40,17 +42,6 @@ pub struct Item<'a> {
     pub attributes: u64,
     /// The bytes, in parts that lie one after the other on disk.
     pub parts: &'a [&'a [u8]],
-}
-
-/// An item found in the segments of a store after a restart.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct RecoveredItem {
-    /// The owner's number for it.
-    pub id: u64,
-    /// What the owner gave with it.
-    pub attributes: u64,
-    /// Where it lies.
-    pub location: Location,
 }
 
 /// What a store has on disk. Segments that were not looked into since the start count as segments only.
@@ -120,18 +111,33 @@ impl SegmentStore {
     /// Appends the items and answers their places, in order. They are live at once, and durable and
     /// readable after `sync`.
     pub fn append(&self, store: StoreId, items: &[Item<'_>]) -> Result<Vec<Location>> {
-        let held = self.store_or_new(store);
-        let mut writer = held.writer.lock();
+        loop {
+            let held = self.store_or_new(store);
+            let mut writer = held.writer.lock();
+            if !writer.retired {
+                return self.append_to(store, &held, &mut writer, items);
+            }
+        }
+    }
+
+    fn append_to(
+        &self,
+        store: StoreId,
+        held: &Store,
+        writer: &mut Writer,
+        items: &[Item<'_>],
+    ) -> Result<Vec<Location>> {
         if !writer.loaded {
-            self.load_newest(store, &held, &mut writer)?;
+            self.load_newest(store, held, writer)?;
         }
         let mut places = Vec::with_capacity(items.len());
         for item in items {
             let place = writer.append(&self.files, store, item, self.segment_bytes)?;
-            let frame_bytes = format::item_frame_bytes(u64::from(place.len));
+            let item_bytes = u64::from(place.len);
+            let frame_bytes = format::item_frame_bytes(item_bytes);
             held.account
                 .lock()
-                .added(place.segment, u64::from(place.len), frame_bytes);
+                .added(place.segment, item_bytes, frame_bytes);
             places.push(place);
         }
         Ok(places)
@@ -245,18 +251,15 @@ impl SegmentStore {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             removed => removed.during("remove", &self.files.path(key))?,
         }
-        held.account.lock().remove(key.1);
-        drop(writer);
-        self.forget_if_empty(key.0, held);
-        Ok(())
-    }
-
-    fn forget_if_empty(&self, store: StoreId, held: Arc<Store>) {
-        let mut stores = self.stores.lock();
-        // Two: this one and the table's. Nobody gets another while the table is locked.
-        if Arc::strong_count(&held) == 2 && held.account.lock().is_empty() {
-            stores.remove(&store);
+        let mut account = held.account.lock();
+        account.remove(key.1);
+        if account.is_empty() {
+            // Whoever waits for this writer finds it retired and asks the table again.
+            writer.retired = true;
+            drop(account);
+            self.stores.lock().remove(&key.0);
         }
+        Ok(())
     }
 
     /// The items in the segments of the store, oldest first, each with the place it can be read at. All
@@ -278,13 +281,7 @@ impl SegmentStore {
                 });
             }
         }
-        let segments = sources.into_iter();
-        Ok(RecoveredItems {
-            files: &self.files,
-            segments,
-            entries: Vec::new().into_iter(),
-            segment: 0,
-        })
+        Ok(RecoveredItems::new(&self.files, sources))
     }
 
     /// Every store that has a segment, in no order.
@@ -392,98 +389,5 @@ impl StoreUsage {
             dead_bytes: self.dead_bytes + other.dead_bytes,
             file_bytes: self.file_bytes + other.file_bytes,
         }
-    }
-}
-
-/// A stretch of a segment in memory.
-#[derive(Debug, Clone)]
-pub struct Run {
-    segment: u32,
-    start: u32,
-    bytes: Bytes,
-}
-
-impl Run {
-    /// The item, if it lies in this stretch whole and undamaged.
-    pub fn get(&self, location: &Location) -> Option<Bytes> {
-        if location.segment != self.segment {
-            return None;
-        }
-        let from = location.offset.checked_sub(self.start)? as usize;
-        let frame = self.bytes.get(from..)?;
-        let Range { start, end } = format::item_range(frame)?;
-        (end - start == location.len as usize).then(|| self.bytes.slice(from + start..from + end))
-    }
-
-    /// Bytes that the stretch holds in memory for as long as any item of it is held.
-    pub fn bytes(&self) -> usize {
-        self.bytes.len()
-    }
-}
-
-#[derive(Debug)]
-struct Source {
-    key: Key,
-    /// Items beyond were appended after the recovery began.
-    end: u64,
-}
-
-/// The items of a store, read one segment at a time.
-#[derive(Debug)]
-pub struct RecoveredItems<'a> {
-    files: &'a OpenFiles,
-    segments: vec::IntoIter<Source>,
-    entries: vec::IntoIter<Entry>,
-    segment: u32,
-}
-
-impl Iterator for RecoveredItems<'_> {
-    type Item = Result<RecoveredItem>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        loop {
-            if let Some(Entry {
-                id,
-                offset,
-                len,
-                attributes,
-            }) = self.entries.next()
-            {
-                let location = Location {
-                    segment: self.segment,
-                    offset,
-                    len,
-                };
-                return Some(Ok(RecoveredItem {
-                    id,
-                    attributes,
-                    location,
-                }));
-            }
-            let source = self.segments.next()?;
-            if let Err(error) = self.load(&source) {
-                return Some(Err(error));
-            }
-        }
-    }
-}
-
-impl RecoveredItems<'_> {
-    fn load(&mut self, source: &Source) -> Result<()> {
-        let key = source.key;
-        let path = self.files.path(key);
-        let file = match self.files.get(key) {
-            // Everything in it was released meanwhile.
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-            opened => opened.during("open", &path)?,
-        };
-        let Some(contents) = (SegmentFile { key, path, file }).contents()? else {
-            return Ok(());
-        };
-        let mut entries = contents.entries;
-        entries.retain(|entry| u64::from(entry.offset) < source.end);
-        self.segment = key.1;
-        self.entries = entries.into_iter();
-        Ok(())
     }
 }

@@ -86,6 +86,9 @@ impl Serving {
             open.flow_asked = None;
             return Ok(());
         }
+        if !active && !self.obeys_client_flow {
+            return Err(ProtocolFault::FlowNotImplemented.into());
+        }
         // Between flow-ok(false) and flow-ok(true) the client sees no delivery.
         if active {
             self.outbox.reply(number, &reply::flow_ok(active));

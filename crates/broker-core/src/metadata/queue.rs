@@ -17,6 +17,17 @@ use crate::names::VhostName;
 use crate::refusal::{Refusal, ResourceKind, Result};
 use crate::settings::QueueKind;
 
+/// Names of the reserved prefix are made by the broker only; even their owner may not declare
+/// them, only ask for them.
+// rabbitmq: queue.declare
+fn check_reserved(wanted: &QueueDeclaration) -> Result<()> {
+    let name = wanted.queue.as_str();
+    if !name.starts_with(RESERVED_PREFIX) || wanted.server_named {
+        return Ok(());
+    }
+    Err(Refusal::ReservedPrefix { kind: ResourceKind::Queue, name: name.into() })
+}
+
 /// What a declaration that may be carried out will do.
 pub(super) enum Verdict {
     Create(QueueKind),
@@ -29,6 +40,7 @@ impl Metadata {
     pub(super) fn check_declare_queue(&self, wanted: &QueueDeclaration) -> Result<Verdict> {
         let vhost = self.vhost(&wanted.vhost)?;
         let default = self.default_kind(vhost, wanted);
+        check_reserved(wanted)?;
         if let Some(current) = vhost.queue(wanted.queue.as_str()) {
             check_lock(current, wanted)?;
             check_equivalence(current, wanted, default)?;
@@ -45,12 +57,6 @@ impl Metadata {
         default: QueueKind,
     ) -> Result<QueueKind> {
         let (queue, name) = (&wanted.queue, wanted.queue.as_str());
-        if name.starts_with(RESERVED_PREFIX) && !wanted.server_named {
-            return Err(Refusal::ReservedPrefix {
-                kind: ResourceKind::Queue,
-                name: name.into(),
-            });
-        }
         check_name_length("queue", name)?;
         self.check_queue_limits(vhost, wanted)?;
         let kind = queue_kind(&wanted.arguments, default, queue, &wanted.vhost)?;

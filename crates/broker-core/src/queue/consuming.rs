@@ -201,11 +201,9 @@ impl<C: Clone> QueueMachine<C> {
         if !self.rules.single_active {
             return;
         }
-        let stepping_down = Pause::BENCHED | Pause::LATE;
-        let stays = self.active.is_some_and(|at| {
-            self.leases.is_consumer(at)
-                && self.leases.get(at).paused.without(stepping_down) == self.leases.get(at).paused
-        });
+        let stays = self
+            .active
+            .is_some_and(|at| self.leases.is_consumer(at) && !self.leases.get(at).steps_down());
         if !stays {
             self.elect(out);
         }

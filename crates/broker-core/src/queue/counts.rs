@@ -1,7 +1,7 @@
 //! How much of what is in a queue, kept as it changes.
 
 use super::machine::QueueMachine;
-use super::table::State;
+use super::message::State;
 
 /// What a queue holds. All of it is counted as it changes, none is computed on demand.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -7,8 +7,9 @@ use super::effect::{
 use super::entry::{EntryId, HolderId};
 use super::leases::{Lease, NO_LIMIT, Role};
 use super::machine::QueueMachine;
+use super::message::State;
 use super::ready::Head;
-use super::table::{Place, State};
+use super::table::Place;
 use super::{Pause, WORK_PER_CALL_MAX};
 use crate::dead_letter::DeathReason;
 use crate::settings::ConsumerTimeoutAction;

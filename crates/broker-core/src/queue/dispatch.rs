@@ -6,12 +6,13 @@ use super::held::HoldList;
 use super::leases::{Lease, NO_LIMIT, Role};
 use super::limits::Admission;
 use super::machine::{QueueMachine, dead_letter};
+use super::message::{Message, State};
 use super::ready::Head;
-use super::table::{Message, Place, State};
+use super::table::Place;
 use super::{CONSUMERS_PER_QUEUE_MAX, Pause, RefusedBecause};
 use crate::dead_letter::DeathReason;
 use crate::settings::QueueKind;
-use crate::time::Timestamp;
+use crate::time::{Millis, Timestamp};
 
 /// How much one call may hand out. What is handed out is taken off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -201,7 +202,8 @@ impl<C: Clone> QueueMachine<C> {
             return Err(QueueFault::SingleActiveConsumerGet);
         }
         self.touch(now, Use::Get);
-        let Some(head) = self.unexpired_head(now, out) else {
+        // The millisecond of grace that a time to live of 0 has is for waiting consumers.
+        let Some(head) = self.unexpired_head(now + Millis(1), out) else {
             return Ok(None);
         };
         let lease = match no_ack {
@@ -223,7 +225,10 @@ impl<C: Clone> QueueMachine<C> {
         };
         self.resume_taking();
         let ready_left = self.amounts.ready.messages;
-        Ok(delivery.map(|delivery| Got { delivery, ready_left }))
+        Ok(delivery.map(|delivery| Got {
+            delivery,
+            ready_left,
+        }))
     }
 
     fn unexpired_head(&mut self, now: Timestamp, out: &mut Effects<C>) -> Option<Head> {

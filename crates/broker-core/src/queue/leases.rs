@@ -55,6 +55,11 @@ impl Lease {
         self.paused.contains(Pause::LATE)
     }
 
+    /// As the single active consumer it makes room for another, when it holds nothing more.
+    pub(super) fn steps_down(&self) -> bool {
+        self.is_late() || self.paused.contains(Pause::BENCHED)
+    }
+
     /// Whether it holds less than it may.
     #[inline]
     pub(super) fn has_credit(&self) -> bool {

@@ -6,7 +6,8 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
-use super::table::{Place, State, Table};
+use super::message::State;
+use super::table::{Place, Table};
 
 /// Capacity, in places, that an emptied line keeps.
 const KEPT_PLACES: usize = 32;

@@ -5,7 +5,8 @@
 
 use super::entry::{ConsumerId, Entry, EntryId, EntryState, EntryView, HolderId};
 use super::machine::QueueMachine;
-use super::table::{Message, Place, State};
+use super::message::{Message, State};
+use super::table::Place;
 use crate::dead_letter::DeathReason;
 use crate::time::Timestamp;
 

@@ -3,7 +3,8 @@
 use super::effect::{DiscardCause, Effect, Effects, Gone, ReturnCause, Settlement};
 use super::entry::{EntryId, HolderId};
 use super::machine::QueueMachine;
-use super::table::{Place, State};
+use super::message::State;
+use super::table::Place;
 use crate::dead_letter::DeathReason;
 use crate::time::Timestamp;
 
@@ -43,7 +44,7 @@ impl<C: Clone> QueueMachine<C> {
     /// The usual end of a delivery, without a second look-up.
     fn ack(&mut self, holder: HolderId, id: EntryId, out: &mut Effects<C>) -> Option<()> {
         let spot = self.table.spot(id)?;
-        let State::Held(hold) = self.table.at(spot)?.state else {
+        let State::Held(hold) = self.table.at(spot)?.1.state else {
             return None;
         };
         let at = self.holds.get(hold).lease;

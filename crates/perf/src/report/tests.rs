@@ -1,13 +1,13 @@
 //! The report's shape, and what it makes of the evidence.
 
 use super::*;
+use crate::process::ProcessSample;
 use crate::verify::Sighting;
 
 fn record(drain: Drain) -> CourseRecord {
     let sample = |cpu_seconds| ProcessSample {
         cpu_seconds,
         rss_bytes: 1_000,
-        rss_peak_bytes: 2_000,
         io: None,
     };
     CourseRecord {
@@ -20,6 +20,7 @@ fn record(drain: Drain) -> CourseRecord {
         outcomes: Vec::new(),
         fault: None,
         broker: Some((sample(1.0), sample(1.5))),
+        broker_rss_peak_bytes: 2_000,
         tool: Some((sample(0.0), sample(0.25))),
     }
 }

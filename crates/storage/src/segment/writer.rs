@@ -25,6 +25,8 @@ pub(super) struct Writer {
     created: bool,
     /// Whether the newest segment on disk has been looked at.
     pub(super) loaded: bool,
+    /// Whether the store is not in the table any more; nothing may be appended.
+    pub(super) retired: bool,
     newest: u32,
 }
 

@@ -1,0 +1,131 @@
+//! Messages and queues that expire.
+
+use crate::queue::script::check;
+
+#[test]
+fn the_shorter_of_message_and_queue_time_to_live_applies() {
+    check(
+        "
+        queue classic ttl=100
+        enqueue a ttl=50
+        enqueue b ttl=500
+        advance 49 => -
+        advance 1 => a!expired
+        advance 49 => -
+        advance 1 => b!expired
+        expect messages 0
+        ",
+    );
+}
+
+#[test]
+fn messages_expire_at_the_head_only_and_are_never_delivered_late() {
+    check(
+        "
+        queue classic dlx=x
+        enqueue long ttl=1000
+        enqueue short ttl=10
+        advance 500 => -
+        expect ready 2
+        get h => h:long
+        advance 0 => short~expired
+        ",
+    );
+    check(
+        "
+        queue quorum
+        enqueue forever
+        enqueue short ttl=10
+        enqueue other ttl=10 priority=9
+        advance 10 => other!expired
+        expect ready 2
+        consumer c1 prefetch=2 => c1:forever short!expired
+        ",
+    );
+}
+
+#[test]
+fn time_to_live_zero_is_delivered_at_once_or_expires() {
+    check(
+        "
+        queue classic ttl=0
+        publish a => -
+        advance 1 => a!expired
+        consumer c1
+        publish b => c1:b
+        advance 10 => -
+        ",
+    );
+    check(
+        "
+        queue quorum
+        publish a ttl=0
+        advance 1 => a!expired
+        ",
+    );
+}
+
+#[test]
+fn unacked_messages_do_not_expire_until_they_come_back() {
+    check(
+        "
+        queue quorum dlx=x
+        publish a ttl=100
+        get h => h:a
+        advance 1000 => -
+        nack a => a^ a~expired(1,1)
+        ",
+    );
+    check(
+        "
+        queue classic
+        publish a ttl=100
+        get h => h:a
+        advance 99
+        nack a => a^
+        advance 1 => a!expired
+        ",
+    );
+}
+
+#[test]
+fn a_change_of_the_time_to_live_does_not_touch_what_is_queued() {
+    check(
+        "
+        queue classic ttl=100
+        enqueue a
+        settings ttl=10
+        enqueue b
+        advance 50 => -
+        advance 50 => a!expired b!expired
+        ",
+    );
+}
+
+#[test]
+fn an_unused_queue_expires_and_use_renews_it() {
+    check(
+        "
+        queue classic expires=1000
+        advance 999 => -
+        touch
+        advance 999 => -
+        get h => empty
+        advance 999 => -
+        consumer c1
+        advance 5000 => -
+        cancel c1
+        advance 999 => -
+        advance 1 => queue-expired
+        advance 5000 => -
+        ",
+    );
+    check(
+        "
+        queue quorum expires=1000
+        advance 600
+        touch
+        advance 400 => queue-expired
+        ",
+    );
+}
