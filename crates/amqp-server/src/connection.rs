@@ -158,13 +158,7 @@ impl<R: AsyncRead + Unpin> Running<R> {
             tuned.heartbeat_s,
             move || drained.drained(),
         ));
-        let serving = Serving::new(
-            session.clone(),
-            outbox.clone(),
-            tuned,
-            traits,
-            options,
-        );
+        let serving = Serving::new(session.clone(), outbox.clone(), tuned, traits, options);
         Self {
             reader,
             input,

@@ -28,6 +28,8 @@ mod settle;
 mod table;
 
 #[cfg(test)]
+mod memory_tests;
+#[cfg(test)]
 mod script;
 #[cfg(test)]
 mod stories;

@@ -44,7 +44,9 @@ impl Access {
 
     /// Whether the operation is permitted.
     pub(crate) fn check(&self, node: &Node, operation: &Operation<'_>) -> Result<(), Refusal> {
-        node.metadata.read().check_access(&self.user, &self.vhost, operation)
+        node.metadata
+            .read()
+            .check_access(&self.user, &self.vhost, operation)
     }
 
     /// Whether a binding key may be used with an exchange.

@@ -6,8 +6,8 @@
 
 use std::sync::{Arc, Weak};
 
-use broker_core::metadata::QueueId;
 use broker_core::channel::Verdict;
+use broker_core::metadata::QueueId;
 use broker_core::queue::EntryId;
 use cluster::{Abandoned, CommittedEntry, StateMachine};
 use storage::StreamId;
@@ -77,7 +77,12 @@ impl QueueGroup {
         };
         for command in commands {
             match command {
-                Ok(Command::Publish { meta, targets, blob_at, blob_len }) => {
+                Ok(Command::Publish {
+                    meta,
+                    targets,
+                    blob_at,
+                    blob_len,
+                }) => {
                     placements.extend(targets.iter().map(|queue| Placement {
                         queue,
                         ordinal: publishes,
@@ -93,7 +98,8 @@ impl QueueGroup {
                     | Command::Returned { queue, .. }
                     | Command::HandedOut { queue, .. },
                 ) => {
-                    node.files.note(entry.at, self.stream, entry.index, QueueId(queue));
+                    node.files
+                        .note(entry.at, self.stream, entry.index, QueueId(queue));
                 }
                 Err(fault) => {
                     tracing::error!(index = entry.index, %fault, "a committed batch cannot be read");
@@ -102,7 +108,10 @@ impl QueueGroup {
             }
         }
         // Usually all go to one queue already. Stable: order within a queue is that of the log.
-        if placements.windows(2).any(|pair| pair[0].queue > pair[1].queue) {
+        if placements
+            .windows(2)
+            .any(|pair| pair[0].queue > pair[1].queue)
+        {
             placements.sort_by_key(|placement| placement.queue);
         }
         (placements, bytes)
@@ -113,18 +122,31 @@ impl StateMachine for QueueGroup {
     type Context = Origin;
 
     fn apply(&self, entry: CommittedEntry, origins: Vec<Origin>) {
-        let Some(node) = self.node.upgrade() else { return };
+        let Some(node) = self.node.upgrade() else {
+            return;
+        };
         let now = clock::now();
         let (placements, bytes) = self.read(&node, &entry);
-        let batch = Arc::new(Batch { bytes: entry.payload, file: entry.at.map(|at| at.file) });
+        let batch = Arc::new(Batch {
+            bytes: entry.payload,
+            file: entry.at.map(|at| at.file),
+        });
         let mut rejected: Vec<usize> = Vec::new();
         for run in placements.chunk_by(|a, b| a.queue == b.queue) {
             let id = QueueId(run[0].queue);
             node.files.note(entry.at, self.stream, entry.index, id);
-            let Some(queue) = node.queue(id) else { continue };
+            let Some(queue) = node.queue(id) else {
+                continue;
+            };
             let mut after = After::default();
             let arrivals = run.iter().filter_map(|placement| {
-                let Placement { ordinal, meta, blob_at, blob_len, .. } = *placement;
+                let Placement {
+                    ordinal,
+                    meta,
+                    blob_at,
+                    blob_len,
+                    ..
+                } = *placement;
                 let blob = Blob::parse(&batch.bytes[blob_at as usize..][..blob_len as usize])?;
                 Some(Arrival {
                     id: Some(entry_id(entry.index, ordinal)),
@@ -142,14 +164,18 @@ impl StateMachine for QueueGroup {
         }
         node.pressure.remove(bytes);
         rejected.sort_unstable();
-        origin::tell(&node, &origins, |publish| match rejected.binary_search(&publish) {
-            Ok(_) => Verdict::Rejected,
-            Err(_) => Verdict::Stored,
+        origin::tell(&node, &origins, |publish| {
+            match rejected.binary_search(&publish) {
+                Ok(_) => Verdict::Rejected,
+                Err(_) => Verdict::Stored,
+            }
         });
     }
 
     fn abandon(&self, origins: Vec<Origin>, why: Abandoned) {
-        let Some(node) = self.node.upgrade() else { return };
+        let Some(node) = self.node.upgrade() else {
+            return;
+        };
         tracing::warn!(publishes = origins.len(), ?why, "publishes are abandoned");
         origin::tell(&node, &origins, |_| Verdict::Rejected);
     }
@@ -161,7 +187,12 @@ mod tests {
 
     #[test]
     fn entry_ids_increase_along_the_log() {
-        let ids = [entry_id(1, 0), entry_id(1, 1), entry_id(2, 0), entry_id(3, 4_000_000)];
+        let ids = [
+            entry_id(1, 0),
+            entry_id(1, 1),
+            entry_id(2, 0),
+            entry_id(3, 4_000_000),
+        ];
         assert!(ids.windows(2).all(|pair| pair[0] < pair[1]));
         assert!(entry_id(3, 4_000_000).0 < first_id_after(3));
         assert_eq!(ordinal(entry_id(3, 77)), 77);

@@ -48,11 +48,16 @@ impl Broker {
         };
         // What does not outlive a restart goes by a logged change, so that later changes meet the
         // same state when they are replayed.
-        let dropped = broker.apply(&MetadataChange::DropTransient { node: None }).await;
+        let dropped = broker
+            .apply(&MetadataChange::DropTransient { node: None })
+            .await;
         if let Err(refusal) = dropped {
             tracing::error!(%refusal, "transient queues of the last run stay");
         }
-        tokio::spawn(timers::run(broker.node.timers.clone(), broker.node.me.clone()));
+        tokio::spawn(timers::run(
+            broker.node.timers.clone(),
+            broker.node.me.clone(),
+        ));
         tokio::spawn(tick(broker.node.me.clone()));
         Ok(broker)
     }
@@ -84,9 +89,10 @@ impl Broker {
             journal.clone(),
             &commits,
         );
-        node.metadata.open(Staging::new(metadata, move |batch, why| {
-            refused(batch.contexts.len(), why);
-        }));
+        node.metadata
+            .open(Staging::new(metadata, move |batch, why| {
+                refused(batch.contexts.len(), why);
+            }));
         let stagings = (0..=node.options.groups).map(|group| {
             let stream = stream_of(group);
             let machine = Arc::new(QueueGroup::new(node.me.clone(), stream));
@@ -190,7 +196,8 @@ impl Broker {
         queue: broker_core::metadata::QueueId,
         why: QueueGone,
     ) -> Result<Outcome, Refusal> {
-        self.apply(&MetadataChange::RemoveQueue { queue, why }).await
+        self.apply(&MetadataChange::RemoveQueue { queue, why })
+            .await
     }
 }
 

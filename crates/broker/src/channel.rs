@@ -51,6 +51,8 @@ pub struct Channel {
     /// The client takes deliveries: it has not sent `channel.flow(false)`.
     flowing: bool,
     confirms_due: bool,
+    /// Cancels of the channel's own consumers wait until the turn ends.
+    cancels_held: bool,
     /// What was published in this turn, for the exchanges' counters.
     exchange_tally: ExchangeTally,
     transaction: Transaction<transaction::HeldPublish, QueueId>,
@@ -76,6 +78,7 @@ impl Channel {
             prefetch: Prefetch::default(),
             flowing: true,
             confirms_due: false,
+            cancels_held: false,
             exchange_tally: ExchangeTally::default(),
             transaction: Transaction::new(),
             transaction_bytes: 0,
@@ -95,6 +98,9 @@ impl Channel {
         self.exchange_tally.flush();
         if std::mem::take(&mut self.confirms_due) {
             self.holder.send_confirms();
+        }
+        if std::mem::take(&mut self.cancels_held) {
+            self.holder.release_cancels();
         }
     }
 
@@ -136,7 +142,9 @@ impl Channel {
         self.end_turn();
         self.stop_replies();
         let session = self.holder.session.clone();
-        self.node.detach(&self.holder, ReturnCause::ChannelClosed).await;
+        self.node
+            .detach(&self.holder, ReturnCause::ChannelClosed)
+            .await;
         let ended = {
             let mut channels = session.channels.lock();
             let open = channels.len();

@@ -19,7 +19,11 @@ pub(crate) struct Batch {
 #[derive(Clone, Debug)]
 pub(crate) enum Content {
     /// The blob lies in a batch in memory.
-    Resident { batch: Arc<Batch>, at: u32, len: u32 },
+    Resident {
+        batch: Arc<Batch>,
+        at: u32,
+        len: u32,
+    },
     /// The blob lies in a segment.
     Stored(Location),
 }
@@ -52,7 +56,11 @@ pub(crate) struct LoadedBlob {
 
 impl LoadedBlob {
     pub(crate) fn resident(batch: &Batch, at: u32, len: u32) -> Self {
-        Self { owner: batch.bytes.clone(), at: at as usize, len: len as usize }
+        Self {
+            owner: batch.bytes.clone(),
+            at: at as usize,
+            len: len as usize,
+        }
     }
 
     pub(crate) fn read(owner: Bytes) -> Self {

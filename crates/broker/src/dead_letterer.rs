@@ -20,10 +20,12 @@ use crate::queue::{DeadLetterJob, Queue};
 use crate::record::{Blob, EntryMeta, NewMessage};
 use crate::route::{InlineTurn, Route};
 
+/// Dead letters with the queues they come from.
+type Letters = VecDeque<(Arc<Queue>, DeadLetterJob)>;
+
 thread_local! {
     /// Dead letters that this thread is about to publish; `None` when it is not publishing any.
-    static WAITING: RefCell<Option<VecDeque<(Arc<Queue>, DeadLetterJob)>>> =
-        const { RefCell::new(None) };
+    static WAITING: RefCell<Option<Letters>> = const { RefCell::new(None) };
 }
 
 /// Sends dead letters of one queue on their way, in order.
@@ -68,8 +70,16 @@ fn try_publish(node: &Node, queue: &Arc<Queue>, job: &DeadLetterJob) -> Option<(
     };
     let original = Properties::trusted(blob.properties);
     let properties = dead_letter::bury(original, blob.dead_lettered, &death).ok()?;
-    let headers = Properties::trusted(&properties).headers().ok().flatten().unwrap_or_default();
-    let letter = Letter { settings: &record.settings, blob, headers: &headers };
+    let headers = Properties::trusted(&properties)
+        .headers()
+        .ok()
+        .flatten()
+        .unwrap_or_default();
+    let letter = Letter {
+        settings: &record.settings,
+        blob,
+        headers: &headers,
+    };
     let targets = letter.targets(node, queue)?;
     let route = Arc::new(Route::of(targets.into_iter()));
     if route.is_empty() {
@@ -93,9 +103,13 @@ fn try_publish(node: &Node, queue: &Arc<Queue>, job: &DeadLetterJob) -> Option<(
         delivery_count: job.delivery_count,
         acquired_count: job.acquired_count,
     };
-    let receipt = job
-        .kept
-        .then(|| Arc::new(DeadLetterReceipt::new(job.queue, job.entry, route.verdicts())));
+    let receipt = job.kept.then(|| {
+        Arc::new(DeadLetterReceipt::new(
+            job.queue,
+            job.entry,
+            route.verdicts(),
+        ))
+    });
     let mut turn = InlineTurn::default();
     route.send(node, &meta, &message, &mut turn, || match &receipt {
         Some(receipt) => Origin::DeadLetter(receipt.clone()),
@@ -116,7 +130,10 @@ struct Letter<'a> {
 impl Letter<'_> {
     // rabbitmq docs: dead letter exchanges, routing
     fn routing_key(&self) -> &str {
-        self.settings.dead_letter_routing_key.as_deref().unwrap_or(self.blob.routing_key)
+        self.settings
+            .dead_letter_routing_key
+            .as_deref()
+            .unwrap_or(self.blob.routing_key)
     }
 
     /// The queues that take the letter, without those that it would go round to.
@@ -140,10 +157,18 @@ impl Letter<'_> {
         let mut routed = Routed::default();
         {
             let metadata = node.metadata.read();
-            metadata.vhost(&from.vhost).ok()?.route(&request, &mut routed).ok()?;
+            metadata
+                .vhost(&from.vhost)
+                .ok()?
+                .route(&request, &mut routed)
+                .ok()?;
         }
         let queues = routed.queues.iter().filter_map(|id| node.queue(*id));
-        Some(queues.filter(|queue| !self.goes_round(from, queue)).collect())
+        Some(
+            queues
+                .filter(|queue| !self.goes_round(from, queue))
+                .collect(),
+        )
     }
 
     fn goes_round(&self, from: &Queue, to: &Queue) -> bool {

@@ -12,7 +12,7 @@ use smallvec::SmallVec;
 use crate::content::{Content, LoadedBlob};
 use crate::holder::Holder;
 use crate::node::Node;
-use crate::outbox::{OUTBOX_MARK, MessageView, Outgoing};
+use crate::outbox::{MessageView, OUTBOX_MARK, Outgoing};
 use crate::queue::{Queue, QueueState};
 use crate::record::Blob;
 
@@ -55,10 +55,15 @@ pub(crate) fn deliver(
         return;
     }
     let read = read_stored(queue, node, state, &deliveries);
-    let ready: SmallVec<[Ready<'_>; 32]> =
-        deliveries.iter().zip(&read).filter_map(|(delivery, read)| prepare(queue, delivery, read)).collect();
+    let ready: SmallVec<[Ready<'_>; 32]> = deliveries
+        .iter()
+        .zip(&read)
+        .filter_map(|(delivery, read)| prepare(queue, delivery, read))
+        .collect();
     for run in ready.chunk_by(|a, b| a.delivery.holder == b.delivery.holder) {
-        let Some(holder) = state.holders.get(&run[0].delivery.holder).cloned() else { continue };
+        let Some(holder) = state.holders.get(&run[0].delivery.holder).cloned() else {
+            continue;
+        };
         hand_over(queue, state, &holder, run);
     }
 }
@@ -101,7 +106,12 @@ fn prepare<'a>(
         return None;
     };
     let properties = shown_properties(queue.kind, delivery, &blob);
-    Some(Ready { delivery, blob, owner, properties })
+    Some(Ready {
+        delivery,
+        blob,
+        owner,
+        properties,
+    })
 }
 
 /// The property block as the consumer sees it, where it differs from the stored one: without
@@ -122,10 +132,16 @@ pub(crate) fn shown_properties(
             headers.remove("BCC");
         }
         if counts {
-            headers.insert("x-acquired-count", Value::I64(delivery.acquired_count.into()));
+            headers.insert(
+                "x-acquired-count",
+                Value::I64(delivery.acquired_count.into()),
+            );
         }
         if counts && delivery.delivery_count > 0 {
-            headers.insert("x-delivery-count", Value::I64(delivery.delivery_count.into()));
+            headers.insert(
+                "x-delivery-count",
+                Value::I64(delivery.delivery_count.into()),
+            );
         }
     });
     Some(edited.ok()?.build())
@@ -142,20 +158,29 @@ fn hand_over(queue: &Arc<Queue>, state: &mut QueueState, holder: &Arc<Holder>, r
     let mut out: SmallVec<[Outgoing<'_>; 32]> = SmallVec::with_capacity(run.len());
     let mut last: Option<(ConsumerId, &str)> = None;
     for ready in run {
-        let Some(consumer) = ready.delivery.consumer else { continue };
+        let Some(consumer) = ready.delivery.consumer else {
+            continue;
+        };
         let tag = match last {
             Some((id, tag)) if id == consumer => tag,
             _ => {
-                let Some(tag) = state.tags.get(&consumer) else { continue };
+                let Some(tag) = state.tags.get(&consumer) else {
+                    continue;
+                };
                 tag.as_str()
             }
         };
         last = Some((consumer, tag));
-        deliveries.traffic.delivered(ready.delivery.no_ack, ready.delivery.redelivered);
+        deliveries
+            .traffic
+            .delivered(ready.delivery.no_ack, ready.delivery.redelivered);
         let delivery_tag = if ready.delivery.no_ack {
             deliveries.unacked.pass().0
         } else {
-            deliveries.unacked.push(queue.id, ready.delivery.entry, Some(consumer)).0
+            deliveries
+                .unacked
+                .push(queue.id, ready.delivery.entry, Some(consumer))
+                .0
         };
         out.push(Outgoing::Deliver {
             consumer_tag: tag,
@@ -168,8 +193,10 @@ fn hand_over(queue: &Arc<Queue>, state: &mut QueueState, holder: &Arc<Holder>, r
     let waiting = outbox.push(holder.number, &out);
     drop(deliveries);
     if waiting > OUTBOX_MARK {
-        let consumers: SmallVec<[ConsumerId; 4]> =
-            run.iter().filter_map(|ready| ready.delivery.consumer).collect();
+        let consumers: SmallVec<[ConsumerId; 4]> = run
+            .iter()
+            .filter_map(|ready| ready.delivery.consumer)
+            .collect();
         drop(out);
         pause_until_drained(queue, state, holder, consumers);
     }

@@ -51,7 +51,9 @@ impl Attributes {
             at.0.saturating_sub(EPOCH_2020_MS).clamp(1, EXPIRY_MASK)
         });
         // Priority 255 shares its code with 254: both are above every level that queues have but one.
-        let priority = self.priority.map_or(0, |priority| u64::from(priority.min(254)) + 1);
+        let priority = self
+            .priority
+            .map_or(0, |priority| u64::from(priority.min(254)) + 1);
         let head = u64::from(self.head_bytes.unwrap_or(u16::MAX));
         expiry | priority << 40 | head << 48
     }
@@ -89,24 +91,39 @@ impl Owner for StoreOwner {
     }
 
     fn touched(&self, file: FileId) -> Vec<StoreId> {
-        self.node.upgrade().map_or_else(Vec::new, |node| node.files.flushing(file))
+        self.node
+            .upgrade()
+            .map_or_else(Vec::new, |node| node.files.flushing(file))
     }
 
     fn live_items(&self, store: StoreId, file: FileId, from: u64, out: &mut Vec<LiveItem>) {
-        let Some(node) = self.node.upgrade() else { return };
-        let Some(queue) = self.queue(store) else { return };
-        let Lane::Group(group) = queue.lane else { return };
-        let Some((first, last)) = node.files.indexes(file, stream_of(group)) else { return };
+        let Some(node) = self.node.upgrade() else {
+            return;
+        };
+        let Some(queue) = self.queue(store) else {
+            return;
+        };
+        let Lane::Group(group) = queue.lane else {
+            return;
+        };
+        let Some((first, last)) = node.files.indexes(file, stream_of(group)) else {
+            return;
+        };
         let from = from.max(entry_id(first, 0).0);
         let end = first_id_after(last);
         queue.with_state(|state| {
-            let live = state.machine.live_from(EntryId(from)).take_while(|entry| entry.id.0 < end);
+            let live = state
+                .machine
+                .live_from(EntryId(from))
+                .take_while(|entry| entry.id.0 < end);
             let in_file = live.filter(|entry| {
                 entry.content.file() == Some(file)
                     && (entry.persistent || queue.kind == QueueKind::Quorum)
             });
             out.extend(in_file.take(LIVE_ITEMS_SLICE).filter_map(|entry| {
-                let Content::Resident { batch, at, len } = entry.content else { return None };
+                let Content::Resident { batch, at, len } = entry.content else {
+                    return None;
+                };
                 let bytes = LoadedBlob::resident(batch, *at, *len).bytes();
                 let head_bytes = Blob::parse(&bytes)
                     .and_then(|blob| u16::try_from(bytes.len() - blob.body.len()).ok());
@@ -115,7 +132,11 @@ impl Owner for StoreOwner {
                     priority: Some(entry.priority),
                     head_bytes,
                 };
-                Some(LiveItem { id: entry.id.0, attributes: attributes.pack(), bytes })
+                Some(LiveItem {
+                    id: entry.id.0,
+                    attributes: attributes.pack(),
+                    bytes,
+                })
             }));
         });
     }
@@ -142,14 +163,20 @@ impl Owner for StoreOwner {
             return node.metadata.checkpoint(out);
         }
         let queue = self.queue(store)?;
-        let Lane::Group(group) = queue.lane else { return None };
+        let Lane::Group(group) = queue.lane else {
+            return None;
+        };
         // How far the flushed file goes: what is in later files is replayed from them.
         let covered = node.files.flushed(stream_of(group));
         queue.with_state(|state| {
             if state.is_deleted() {
                 return None;
             }
-            let first_live = state.machine.live_from(EntryId(0)).next().map(|entry| entry.id.0);
+            let first_live = state
+                .machine
+                .live_from(EntryId(0))
+                .next()
+                .map(|entry| entry.id.0);
             let floor = first_live.unwrap_or_else(|| first_id_after(covered));
             state.ledger.write(floor, out);
             Some(covered)
@@ -172,7 +199,11 @@ mod tests {
     #[test]
     fn attributes_come_back_as_they_went() {
         for attributes in [
-            Attributes { expires_at: None, priority: None, head_bytes: None },
+            Attributes {
+                expires_at: None,
+                priority: None,
+                head_bytes: None,
+            },
             Attributes {
                 expires_at: Some(Timestamp(EPOCH_2020_MS + 77)),
                 priority: Some(0),

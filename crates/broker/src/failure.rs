@@ -33,7 +33,10 @@ impl Failure {
 
     /// What a client is told.
     pub(crate) fn refusal(&self) -> Refusal {
-        let why = self.why.get().map_or("the node is stopping", String::as_str);
+        let why = self
+            .why
+            .get()
+            .map_or("the node is stopping", String::as_str);
         Refusal::Broken { what: why.into() }
     }
 }

@@ -33,13 +33,7 @@ struct Notes {
 
 impl Files {
     /// A batch at this place has commands for the queue.
-    pub(crate) fn note(
-        &self,
-        at: Option<Position>,
-        stream: StreamId,
-        index: u64,
-        queue: QueueId,
-    ) {
+    pub(crate) fn note(&self, at: Option<Position>, stream: StreamId, index: u64, queue: QueueId) {
         self.note_store(at, stream, index, StoreId(queue.0));
     }
 
@@ -62,7 +56,9 @@ impl Files {
     /// The file is being flushed: the stores with commands in it.
     pub(crate) fn flushing(&self, file: FileId) -> Vec<StoreId> {
         let notes = self.notes.lock();
-        let Some(notes) = notes.get(&file) else { return Vec::new() };
+        let Some(notes) = notes.get(&file) else {
+            return Vec::new();
+        };
         let mut flushing = self.flushing.lock();
         for (stream, (_, last)) in &notes.indexes {
             let flushed = flushing.indexes.entry(*stream).or_default();
@@ -73,7 +69,12 @@ impl Files {
 
     /// The last index of the stream in the files flushed so far, the current one included.
     pub(crate) fn flushed(&self, stream: StreamId) -> u64 {
-        self.flushing.lock().indexes.get(&stream).copied().unwrap_or(0)
+        self.flushing
+            .lock()
+            .indexes
+            .get(&stream)
+            .copied()
+            .unwrap_or(0)
     }
 
     /// First and last index of a stream in the file.
@@ -93,7 +94,11 @@ mod tests {
     #[test]
     fn a_file_knows_its_stores_and_how_far_each_stream_goes() {
         let files = Files::default();
-        let at = Some(Position { file: FileId(3), offset: 0, len: 1 });
+        let at = Some(Position {
+            file: FileId(3),
+            offset: 0,
+            len: 1,
+        });
         files.note(at, StreamId(1), 5, QueueId(10));
         files.note(at, StreamId(1), 8, QueueId(11));
         files.note(at, StreamId(2), 6, QueueId(10));

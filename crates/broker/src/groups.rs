@@ -41,20 +41,37 @@ struct Settles {
 }
 
 enum Settle {
-    Forget { queue: QueueId, entries: Vec<u64> },
-    Returned { queue: QueueId, entry: u64, delivery_count: u32, acquired_count: u32 },
-    HandedOut { queue: QueueId, up_to_index: u64 },
+    Forget {
+        queue: QueueId,
+        entries: Vec<u64>,
+    },
+    Returned {
+        queue: QueueId,
+        entry: u64,
+        delivery_count: u32,
+        acquired_count: u32,
+    },
+    HandedOut {
+        queue: QueueId,
+        up_to_index: u64,
+    },
 }
 
 impl Settles {
     fn forget(&mut self, queue: QueueId, entry: u64) -> usize {
-        if let Some(Settle::Forget { queue: last, entries }) = self.commands.last_mut()
+        if let Some(Settle::Forget {
+            queue: last,
+            entries,
+        }) = self.commands.last_mut()
             && *last == queue
         {
             entries.push(entry);
             return entries.len();
         }
-        self.commands.push(Settle::Forget { queue, entries: vec![entry] });
+        self.commands.push(Settle::Forget {
+            queue,
+            entries: vec![entry],
+        });
         self.commands.len()
     }
 
@@ -67,7 +84,12 @@ impl Settles {
                     Settle::Forget { queue, entries } => {
                         record::put_forget(batch, queue.0, &entries);
                     }
-                    Settle::Returned { queue, entry, delivery_count, acquired_count } => {
+                    Settle::Returned {
+                        queue,
+                        entry,
+                        delivery_count,
+                        acquired_count,
+                    } => {
                         record::put_returned(batch, queue.0, entry, delivery_count, acquired_count);
                     }
                     Settle::HandedOut { queue, up_to_index } => {
@@ -86,12 +108,25 @@ fn begin(batch: &mut Vec<u8>) {
     }
 }
 
+/// A message for queues of one group.
+pub(crate) struct Publication<'a> {
+    /// Queue ids.
+    pub(crate) queues: &'a [u64],
+    pub(crate) meta: &'a EntryMeta,
+    pub(crate) message: &'a NewMessage<'a>,
+    /// Whether it must survive a restart.
+    pub(crate) logged: bool,
+}
+
 impl Groups {
     /// Opens the doors, once, when the journal runs.
     pub(crate) fn open(&self, stagings: Vec<Arc<Staging<Origin>>>) {
         let groups = stagings
             .into_iter()
-            .map(|staging| Group { staging, settles: Mutex::default() })
+            .map(|staging| Group {
+                staging,
+                settles: Mutex::default(),
+            })
             .collect();
         let opened = self.groups.set(groups);
         debug_assert!(opened.is_ok(), "groups are opened once");
@@ -106,15 +141,20 @@ impl Groups {
         &self,
         group: u32,
         pressure: &Pressure,
-        queues: &[u64],
-        meta: &EntryMeta,
-        message: &NewMessage<'_>,
-        logged: bool,
+        publication: &Publication<'_>,
         origin: Origin,
     ) {
-        let Some(group) = self.group(group) else { return };
+        let Some(group) = self.group(group) else {
+            return;
+        };
+        let Publication {
+            queues,
+            meta,
+            message,
+            logged,
+        } = publication;
         pressure.add(message.blob_len());
-        group.staging.stage(logged, Some(origin), |batch| {
+        group.staging.stage(*logged, Some(origin), |batch| {
             begin(batch);
             record::put_publish(batch, meta, queues.iter().copied(), message);
         });
@@ -122,7 +162,9 @@ impl Groups {
 
     /// The entry is gone for good.
     pub(crate) fn forget(&self, group: u32, queue: QueueId, entry: EntryId) {
-        let Some(group) = self.group(group) else { return };
+        let Some(group) = self.group(group) else {
+            return;
+        };
         let full = group.settles.lock().forget(queue, entry.0) >= SETTLES_MAX;
         if full {
             group.flush();
@@ -138,9 +180,16 @@ impl Groups {
         delivery_count: u32,
         acquired_count: u32,
     ) {
-        let Some(group) = self.group(group) else { return };
+        let Some(group) = self.group(group) else {
+            return;
+        };
         let entry = entry.0;
-        group.add(Settle::Returned { queue, entry, delivery_count, acquired_count });
+        group.add(Settle::Returned {
+            queue,
+            entry,
+            delivery_count,
+            acquired_count,
+        });
     }
 
     /// Messages of the queue up to this log index may have been delivered.
@@ -153,12 +202,22 @@ impl Groups {
     /// Stages what waits for a ride, and behind it a mark of the channel's own: once that has
     /// landed, all of it is durable.
     pub(crate) fn barrier(&self, group: u32, pressure: &Pressure, holder: &Arc<Holder>) {
-        let Some(opened) = self.group(group) else { return };
+        let Some(opened) = self.group(group) else {
+            return;
+        };
         opened.flush();
         holder.session.departed(1);
-        let origin = Origin::Channel { holder: holder.clone(), number: None };
-        let meta = EntryMeta::default();
-        self.publish(group, pressure, &[], &meta, &NewMessage::EMPTY, true, origin);
+        let origin = Origin::Channel {
+            holder: holder.clone(),
+            number: None,
+        };
+        let publication = Publication {
+            queues: &[],
+            meta: &EntryMeta::default(),
+            message: &NewMessage::EMPTY,
+            logged: true,
+        };
+        self.publish(group, pressure, &publication, origin);
     }
 
     /// Stages what waits for a ride.

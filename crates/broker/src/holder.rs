@@ -7,8 +7,8 @@
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-use broker_core::metadata::QueueId;
 use broker_core::channel::{Confirm, ConfirmRun, Confirms, Resolved, Unacked, Verdict};
+use broker_core::metadata::QueueId;
 use broker_core::queue::HolderId;
 use broker_core::{ConsumerTag, Refusal};
 use parking_lot::Mutex;
@@ -26,6 +26,7 @@ pub(crate) struct Holder {
     pub(crate) facts: ChannelFacts,
     pub(crate) deliveries: Mutex<Deliveries>,
     confirms: Mutex<ConfirmState>,
+    held_cancels: Mutex<Option<Vec<ConsumerTag>>>,
 }
 
 /// Deliveries out on the channel. Tags are given and frames pushed under one lock, so that tags
@@ -73,6 +74,7 @@ impl Holder {
                 runs: Vec::new(),
                 confirmed: 0,
             }),
+            held_cancels: Mutex::default(),
         }
     }
 
@@ -107,13 +109,20 @@ impl Holder {
 
     /// The verdict of one journal entry or queue on a run of publishes.
     pub(crate) fn confirmed(&self, numbers: RangeInclusive<u64>, verdict: Verdict) {
-        self.confirms.lock().confirms.settled_range(numbers, verdict);
+        self.confirms
+            .lock()
+            .confirms
+            .settled_range(numbers, verdict);
     }
 
     /// Sends the acks and nacks that are due.
     pub(crate) fn send_confirms(&self) {
         let mut state = self.confirms.lock();
-        let ConfirmState { confirms, runs, confirmed } = &mut *state;
+        let ConfirmState {
+            confirms,
+            runs,
+            confirmed,
+        } = &mut *state;
         runs.clear();
         let open = confirms.open();
         confirms.take(runs);
@@ -124,19 +133,45 @@ impl Holder {
         let out: smallvec::SmallVec<[Outgoing<'_>; 4]> = runs
             .iter()
             .map(|run| match run.confirm {
-                Confirm::Ack => Outgoing::Ack { delivery_tag: run.up_to, multiple: run.multiple },
-                Confirm::Nack => Outgoing::Nack { delivery_tag: run.up_to, multiple: run.multiple },
+                Confirm::Ack => Outgoing::Ack {
+                    delivery_tag: run.up_to,
+                    multiple: run.multiple,
+                },
+                Confirm::Nack => Outgoing::Nack {
+                    delivery_tag: run.up_to,
+                    multiple: run.multiple,
+                },
             })
             .collect();
         // Pushed under the lock: two threads confirming one channel must not swap their frames.
         self.session.options.outbox.push(self.number, &out);
     }
 
+    /// Until [`Holder::release_cancels`], cancels wait: the answer to the channel's own call goes
+    /// first.
+    pub(crate) fn hold_cancels(&self) {
+        self.held_cancels.lock().get_or_insert_default();
+    }
+
+    /// Sends the cancels that were held.
+    pub(crate) fn release_cancels(&self) {
+        let held = self.held_cancels.lock().take();
+        for tag in held.into_iter().flatten() {
+            self.consumer_cancelled(&tag);
+        }
+    }
+
     /// The client learns that a consumer is gone, if it wants to.
     // rabbitmq: capability consumer_cancel_notify.
     pub(crate) fn consumer_cancelled(&self, tag: &ConsumerTag) {
+        if let Some(held) = &mut *self.held_cancels.lock() {
+            held.push(tag.clone());
+            return;
+        }
         if self.session.cancel_notify {
-            let cancel = Outgoing::CancelConsumer { consumer_tag: tag.as_str() };
+            let cancel = Outgoing::CancelConsumer {
+                consumer_tag: tag.as_str(),
+            };
             self.session.options.outbox.push(self.number, &[cancel]);
         }
     }

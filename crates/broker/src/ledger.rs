@@ -184,13 +184,21 @@ mod tests {
         ledger.ended(EntryId(7), true);
         let mut bytes = Vec::new();
         ledger.write(8, &mut bytes);
-        assert_eq!(Checkpoint::read(&bytes).unwrap(), Checkpoint { floor: 8, ..Default::default() });
+        assert_eq!(
+            Checkpoint::read(&bytes).unwrap(),
+            Checkpoint {
+                floor: 8,
+                ..Default::default()
+            }
+        );
     }
 
     #[test]
     fn a_mark_is_due_at_first_and_then_once_in_dozens_of_entries() {
         let mut ledger = Ledger::default();
-        let marks: Vec<u64> = (1..=10_000).filter_map(|index| ledger.hand_out(index)).collect();
+        let marks: Vec<u64> = (1..=10_000)
+            .filter_map(|index| ledger.hand_out(index))
+            .collect();
         assert!(marks.len() <= 10_000 / 32, "{} marks", marks.len());
         assert!(marks.windows(2).all(|pair| pair[0] < pair[1]));
         let mut bytes = Vec::new();

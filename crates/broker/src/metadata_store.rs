@@ -8,7 +8,7 @@ use std::sync::{Arc, OnceLock, Weak};
 
 use broker_core::Refusal;
 use broker_core::metadata::{Metadata, MetadataChange, Outcome};
-use cluster::{Abandoned, CommittedEntry, StateMachine, Staging};
+use cluster::{Abandoned, CommittedEntry, Staging, StateMachine};
 use parking_lot::{MappedRwLockReadGuard, RwLock, RwLockReadGuard};
 use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
@@ -54,19 +54,29 @@ const SNAPSHOT_FORMAT: u32 = 1;
 impl MetadataStore {
     pub(crate) fn new(metadata: Metadata) -> Self {
         let version = AtomicU64::new(metadata.version());
-        Self { state: RwLock::new(State { metadata, applied: 0 }), version, staging: OnceLock::new() }
+        Self {
+            state: RwLock::new(State {
+                metadata,
+                applied: 0,
+            }),
+            version,
+            staging: OnceLock::new(),
+        }
     }
 
     /// Goes on from a checkpoint.
     pub(crate) fn restore(&self, blob: &[u8]) -> Result<(), OpenError> {
         let snapshot: Snapshot = serde_json::from_slice(blob).map_err(OpenError::metadata)?;
         if snapshot.format != SNAPSHOT_FORMAT {
-            return Err(OpenError::MetadataFormat { found: snapshot.format });
+            return Err(OpenError::MetadataFormat {
+                found: snapshot.format,
+            });
         }
         let mut state = self.state.write();
         state.metadata = snapshot.metadata;
         state.applied = snapshot.applied;
-        self.version.store(state.metadata.version(), Ordering::Release);
+        self.version
+            .store(state.metadata.version(), Ordering::Release);
         Ok(())
     }
 
@@ -90,7 +100,9 @@ impl MetadataStore {
         change: &MetadataChange,
     ) -> oneshot::Receiver<Result<Outcome, Refusal>> {
         let (answer, receiver) = oneshot::channel();
-        let Some(staging) = self.staging.get() else { return receiver };
+        let Some(staging) = self.staging.get() else {
+            return receiver;
+        };
         match serde_json::to_vec(change) {
             Ok(bytes) => staging.stage(true, Some(answer), |batch| {
                 batch.extend_from_slice(&(bytes.len() as u32).to_le_bytes());
@@ -123,7 +135,10 @@ impl MetadataStore {
                 }
                 Err(error) => {
                     tracing::error!(index, %error, "a change of the metadata cannot be read");
-                    each(&MetadataChange::DropTransient { node: None }, Ok(Outcome::default()));
+                    each(
+                        &MetadataChange::DropTransient { node: None },
+                        Ok(Outcome::default()),
+                    );
                 }
             }
         }
@@ -133,7 +148,8 @@ impl MetadataStore {
         let mut state = self.state.write();
         let outcome = state.metadata.apply(change);
         state.applied = state.applied.max(index);
-        self.version.store(state.metadata.version(), Ordering::Release);
+        self.version
+            .store(state.metadata.version(), Ordering::Release);
         outcome
     }
 
@@ -174,21 +190,29 @@ impl StateMachine for MetadataMachine {
     type Context = Waiting;
 
     fn apply(&self, entry: CommittedEntry, waiting: Vec<Waiting>) {
-        let Some(node) = self.node.upgrade() else { return };
-        node.files.note_store(entry.at, METADATA_STREAM, entry.index, METADATA_STORE);
+        let Some(node) = self.node.upgrade() else {
+            return;
+        };
+        node.files
+            .note_store(entry.at, METADATA_STREAM, entry.index, METADATA_STORE);
         let mut waiting = waiting.into_iter();
-        node.metadata.apply_entry(entry.index, &entry.payload, |_, outcome| {
-            if let Ok(outcome) = &outcome {
-                node.on_events(&outcome.events);
-            }
-            if let Some(answer) = waiting.next() {
-                // Whoever asked may have hung up.
-                let _ = answer.send(outcome);
-            }
-        });
+        node.metadata
+            .apply_entry(entry.index, &entry.payload, |_, outcome| {
+                if let Ok(outcome) = &outcome {
+                    node.on_events(&outcome.events);
+                }
+                if let Some(answer) = waiting.next() {
+                    // Whoever asked may have hung up.
+                    let _ = answer.send(outcome);
+                }
+            });
     }
 
     fn abandon(&self, waiting: Vec<Waiting>, why: Abandoned) {
-        tracing::warn!(changes = waiting.len(), ?why, "changes of the metadata are abandoned");
+        tracing::warn!(
+            changes = waiting.len(),
+            ?why,
+            "changes of the metadata are abandoned"
+        );
     }
 }

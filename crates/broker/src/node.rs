@@ -83,12 +83,18 @@ impl Node {
 
     /// The live queues, taken out of the map so that no shard stays locked.
     pub(crate) fn all_queues(&self) -> Vec<Arc<Queue>> {
-        self.queues.iter().map(|queue| queue.value().clone()).collect()
+        self.queues
+            .iter()
+            .map(|queue| queue.value().clone())
+            .collect()
     }
 
     /// The one door for change.
     pub(crate) async fn apply(&self, change: &MetadataChange) -> Result<Outcome, Refusal> {
-        self.metadata.propose(change).await.unwrap_or_else(|_| Err(self.failure.refusal()))
+        self.metadata
+            .propose(change)
+            .await
+            .unwrap_or_else(|_| Err(self.failure.refusal()))
     }
 
     /// Acts on what followed from a committed change.
@@ -96,7 +102,10 @@ impl Node {
         for event in events {
             self.traffic.on_event(event);
             match event {
-                MetadataEvent::QueueDeclared { record, created: true } => {
+                MetadataEvent::QueueDeclared {
+                    record,
+                    created: true,
+                } => {
                     self.add_queue(record);
                 }
                 MetadataEvent::QueueDeleted { record, .. } => self.remove_queue(record.id),
@@ -110,7 +119,9 @@ impl Node {
                     self.close_sessions(refusal, |session| session.options.user == *user);
                 }
                 MetadataEvent::VhostDeleted { vhost } => {
-                    let refusal = Refusal::VhostDeleted { vhost: vhost.clone() };
+                    let refusal = Refusal::VhostDeleted {
+                        vhost: vhost.clone(),
+                    };
                     self.close_sessions(refusal, |session| session.options.vhost == *vhost);
                 }
                 _ => {}
@@ -133,7 +144,11 @@ impl Node {
     }
 
     fn remove_queue(&self, id: QueueId) {
-        let Some((_, queue)) = self.queues.remove(&id) else { return };
+        let Some((_, queue)) = self.queues.remove(&id) else {
+            return;
+        };
+        let traffic = queue.with_state(|state| state.traffic);
+        self.traffic.queue_deleted(queue.kind, traffic);
         queue.close();
         if queue.lane != Lane::Inline {
             self.storage.drop_store(queue.store());
@@ -144,7 +159,9 @@ impl Node {
     pub(crate) fn close_sessions(&self, refusal: Refusal, which: impl Fn(&SessionShared) -> bool) {
         for session in &self.sessions {
             if which(session.value()) {
-                session.signals.send(Signal::CloseConnection { refusal: refusal.clone() });
+                session.signals.send(Signal::CloseConnection {
+                    refusal: refusal.clone(),
+                });
             }
         }
     }
@@ -184,7 +201,8 @@ impl Node {
     }
 
     fn delete_by_broker(&self, queue: QueueId, why: QueueGone) -> Deletion {
-        self.metadata.propose(&MetadataChange::RemoveQueue { queue, why })
+        self.metadata
+            .propose(&MetadataChange::RemoveQueue { queue, why })
     }
 
     /// A consumer kept deliveries for too long.
@@ -197,8 +215,14 @@ impl Node {
             "a delivery was not acknowledged in time"
         );
         if timed_out.action == TimeoutAction::CloseChannel {
-            let refusal = Refusal::DeliveryTimedOut { channel, timeout_ms: timed_out.timeout_ms };
-            holder.session.signals.send(Signal::CloseChannel { number: channel, refusal });
+            let refusal = Refusal::DeliveryTimedOut {
+                channel,
+                timeout_ms: timed_out.timeout_ms,
+            };
+            holder.session.signals.send(Signal::CloseChannel {
+                number: channel,
+                refusal,
+            });
             self.detach_now(holder, ReturnCause::Timeout);
         }
     }
@@ -217,17 +241,26 @@ impl Node {
     pub(crate) fn check_channel_limit(&self, session: &SessionShared) -> Result<(), Refusal> {
         let user = &session.options.user;
         let metadata = self.metadata.read();
-        if metadata.user_limits(user).is_none_or(|limits| limits.is_empty()) {
+        if metadata
+            .user_limits(user)
+            .is_none_or(|limits| limits.is_empty())
+        {
             return Ok(());
         }
-        let of_user = self.sessions.iter().filter(|other| other.options.user == *user);
+        let of_user = self
+            .sessions
+            .iter()
+            .filter(|other| other.options.user == *user);
         let open: usize = of_user.map(|other| other.channels.lock().len()).sum();
         metadata.check_channel(user, open as u64)
     }
 
     /// Deletes the exclusive queues of a connection that ends.
     pub(crate) async fn end_connection(&self, connection: ConnectionId) {
-        if let Err(refusal) = self.apply(&MetadataChange::EndConnection { connection }).await {
+        if let Err(refusal) = self
+            .apply(&MetadataChange::EndConnection { connection })
+            .await
+        {
             tracing::warn!(connection = connection.0, %refusal,
                 "exclusive queues of a closed connection stay");
         }
@@ -255,7 +288,11 @@ impl Node {
         if let Some(bytes) = ahead.as_ref().and_then(|run| run.get(location)) {
             return Some(LoadedBlob::read(bytes));
         }
-        match self.storage.segments().read_run(store, location, READ_AHEAD_BYTES) {
+        match self
+            .storage
+            .segments()
+            .read_run(store, location, READ_AHEAD_BYTES)
+        {
             Ok(run) => {
                 let bytes = run.get(location);
                 *ahead = Some(run);
@@ -269,7 +306,11 @@ impl Node {
     }
 
     /// Finds the bytes of a message outside of a dispatch.
-    pub(crate) fn load(&self, store: StoreId, content: &crate::content::Content) -> Option<LoadedBlob> {
+    pub(crate) fn load(
+        &self,
+        store: StoreId,
+        content: &crate::content::Content,
+    ) -> Option<LoadedBlob> {
         match content {
             crate::content::Content::Resident { batch, at, len } => {
                 Some(LoadedBlob::resident(batch, *at, *len))

@@ -12,13 +12,16 @@ pub(crate) mod traffic;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use broker_core::{Refusal, VhostName};
 use broker_core::metadata::{ConnectionId, QueueId, QueueRecord};
 use broker_core::queue::QueueCounts;
+use broker_core::settings::QueueKind;
+use broker_core::{Refusal, VhostName};
 
 pub use client::{ChannelView, ConnectionView};
 pub use queue::{ConsumerInfo, QueueView};
-pub use traffic::{ChurnCounts, QueueTraffic, TrafficCounts};
+pub use traffic::{
+    ChurnCounts, DeathCounts, DeathStrategy, QueueTraffic, SIZE_CLASSES, SizeCounts, TrafficCounts,
+};
 
 use crate::broker::Broker;
 use crate::queue::After;
@@ -47,7 +50,9 @@ impl Broker {
 
     /// The consumers of a queue, in the order in which they came.
     pub fn consumers_of(&self, queue: QueueId) -> Vec<ConsumerInfo> {
-        self.node().queue(queue).map_or_else(Vec::new, |queue| ConsumerInfo::all_of(&queue))
+        self.node()
+            .queue(queue)
+            .map_or_else(Vec::new, |queue| ConsumerInfo::all_of(&queue))
     }
 
     /// The open connections, oldest first.
@@ -70,7 +75,11 @@ impl Broker {
 
     /// Asks a connection to close; false when there is none.
     pub fn close_connection(&self, id: ConnectionId, refusal: Refusal) -> bool {
-        let Some(session) = self.node().sessions.get(&id).map(|session| session.value().clone())
+        let Some(session) = self
+            .node()
+            .sessions
+            .get(&id)
+            .map(|session| session.value().clone())
         else {
             return false;
         };
@@ -100,9 +109,36 @@ impl Broker {
         (by_vhost, total)
     }
 
+    /// What deleted queues of a type did while they were there.
+    pub fn traffic_of_deleted_queues(&self, kind: QueueKind) -> QueueTraffic {
+        self.node().traffic.of_deleted_queues(kind)
+    }
+
+    /// Messages that died in queues of a type.
+    pub fn deaths(&self, kind: QueueKind) -> DeathCounts {
+        self.node().traffic.deaths(kind)
+    }
+
+    /// Sizes of the messages that were published.
+    pub fn message_sizes(&self) -> SizeCounts {
+        let mut sizes = self.node().traffic.sizes();
+        for session in &self.node().sessions {
+            for channel in session.channels.lock().iter() {
+                sizes += channel.traffic.sizes.counts();
+            }
+        }
+        sizes
+    }
+
     /// Messages that came into an exchange, and copies that left it for queues.
     pub fn exchange_traffic(&self, vhost: &VhostName, exchange: &str) -> Option<(u64, u64)> {
-        Some(self.node().traffic.exchanges.find(vhost, exchange)?.counts())
+        Some(
+            self.node()
+                .traffic
+                .exchanges
+                .find(vhost, exchange)?
+                .counts(),
+        )
     }
 
     /// Looks at every queue, one short lock each.
@@ -116,7 +152,10 @@ impl Broker {
 
     /// How many consumers a channel has.
     pub fn consumer_count(&self, channel: &ChannelView) -> usize {
-        let queues = channel.queues().into_iter().filter_map(|queue| self.node().queue(queue));
+        let queues = channel
+            .queues()
+            .into_iter()
+            .filter_map(|queue| self.node().queue(queue));
         queues.map(|queue| channel.consumers_in(&queue)).sum()
     }
 

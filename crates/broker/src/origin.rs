@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-use broker_core::metadata::QueueId;
 use broker_core::channel::Verdict;
+use broker_core::metadata::QueueId;
 use broker_core::queue::EntryId;
 
 use crate::holder::Holder;
@@ -19,7 +19,10 @@ pub(crate) enum Origin {
         number: Option<u64>,
     },
     /// A publish of a transaction that is being committed.
-    Commit { holder: Arc<Holder>, receipt: Arc<CommitReceipt> },
+    Commit {
+        holder: Arc<Holder>,
+        receipt: Arc<CommitReceipt>,
+    },
     /// A dead letter whose source keeps it until it is safe.
     DeadLetter(Arc<DeadLetterReceipt>),
     /// Nobody waits.
@@ -48,7 +51,12 @@ pub(crate) struct DeadLetterReceipt {
 
 impl DeadLetterReceipt {
     pub(crate) fn new(queue: QueueId, entry: EntryId, verdicts: u32) -> Self {
-        Self { queue, entry, open: AtomicU32::new(verdicts), rejected: AtomicBool::new(false) }
+        Self {
+            queue,
+            entry,
+            open: AtomicU32::new(verdicts),
+            rejected: AtomicBool::new(false),
+        }
     }
 
     fn verdict(&self, node: &Node, verdict: Verdict) {
@@ -71,7 +79,10 @@ pub(crate) fn tell(node: &Node, origins: &[Origin], verdict_of: impl Fn(usize) -
     while at < origins.len() {
         match &origins[at] {
             Origin::Channel { holder, .. } => {
-                let run = origins[at..].iter().take_while(|origin| is_of(origin, holder)).count();
+                let run = origins[at..]
+                    .iter()
+                    .take_while(|origin| is_of(origin, holder))
+                    .count();
                 tell_channel(holder, &origins[at..at + run], at, &verdict_of);
                 at += run;
             }
@@ -104,7 +115,13 @@ fn tell_channel(
 ) {
     let mut open: Option<(u64, u64, Verdict)> = None;
     for (offset, origin) in origins.iter().enumerate() {
-        let Origin::Channel { number: Some(number), .. } = origin else { continue };
+        let Origin::Channel {
+            number: Some(number),
+            ..
+        } = origin
+        else {
+            continue;
+        };
         let verdict = verdict_of(first + offset);
         open = match open {
             Some((from, to, same)) if same == verdict && *number == to + 1 => {

@@ -8,28 +8,28 @@
 use std::sync::Arc;
 
 use amqp::Table;
-use broker_core::queue::{
-    Consumer, ConsumerId, Delivery, DispatchBudget, DispatchEnd, Effect, Effects, Entry, EntryId, Gone,
-    Got, HolderId, Pause, QueueCounts, QueueFault, QueueMachine, RefusedBecause, ReturnCause,
-    Settlement, TimedOut, Use,
-};
 use broker_core::dead_letter::DeathReason;
 use broker_core::metadata::{QueueGone, QueueId, QueueRecord};
+use broker_core::queue::{
+    Consumer, ConsumerId, Delivery, DispatchBudget, DispatchEnd, Effect, Effects, Entry, EntryId,
+    Gone, Got, HolderId, Pause, QueueCounts, QueueFault, QueueMachine, RefusedBecause, ReturnCause,
+    Settlement, TimedOut, Use,
+};
 use broker_core::settings::{QueueKind, QueueSettings};
 use broker_core::{ConsumerTag, QueueName, Timestamp, VhostName};
 use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
 use storage::{Location, Run, StoreId};
 
-use crate::bounds::{DISPATCH_SLICE, DISPATCH_SLICE_BYTES};
 use crate::apply::{first_id_after, index_of};
+use crate::bounds::{DISPATCH_SLICE, DISPATCH_SLICE_BYTES};
 use crate::clock;
 use crate::content::{Batch, Content, LoadedBlob};
 use crate::deliver;
 use crate::holder::Holder;
 use crate::ledger::Ledger;
 use crate::node::Node;
-use crate::observe::traffic::QueueTraffic;
+use crate::observe::traffic::{DeathStrategy, QueueTraffic};
 use crate::record::EntryMeta;
 
 /// Which driver a queue has.
@@ -94,6 +94,13 @@ pub(crate) struct After {
     pub(crate) timed_out: Vec<(Arc<Holder>, TimedOut)>,
     /// The queue must go: unused for too long, or its last consumer has left.
     pub(crate) gone: Option<QueueGone>,
+}
+
+/// A message taken by `basic.get`.
+pub(crate) struct Fetched {
+    pub(crate) got: Got<Content>,
+    /// The message; `None` if what is stored is damaged.
+    pub(crate) loaded: Option<LoadedBlob>,
 }
 
 /// An entry about to enter.
@@ -184,7 +191,9 @@ impl Queue {
                 delivery_count: arrival.meta.delivery_count,
                 acquired_count: arrival.meta.acquired_count,
             };
-            let QueueState { machine, effects, .. } = &mut *state;
+            let QueueState {
+                machine, effects, ..
+            } = &mut *state;
             machine.enqueue(now, entry, effects);
             state.traffic.publish += 1;
         }
@@ -218,7 +227,9 @@ impl Queue {
         if state.deleted {
             return;
         }
-        let QueueState { machine, effects, .. } = &mut *state;
+        let QueueState {
+            machine, effects, ..
+        } = &mut *state;
         call(machine, now, effects);
         self.run(node, now, &mut state, after);
     }
@@ -234,7 +245,9 @@ impl Queue {
         let now = clock::now();
         let mut state = self.state.lock();
         let (id, tag) = (consumer.id, consumer.tag.clone());
-        let QueueState { machine, effects, .. } = &mut *state;
+        let QueueState {
+            machine, effects, ..
+        } = &mut *state;
         machine.add_consumer(now, consumer, effects)?;
         state.tags.insert(id, tag);
         state.holders.insert(holder.id, holder.clone());
@@ -278,7 +291,9 @@ impl Queue {
     ) {
         let now = clock::now();
         let mut state = self.state.lock();
-        let QueueState { machine, effects, .. } = &mut *state;
+        let QueueState {
+            machine, effects, ..
+        } = &mut *state;
         let removed = machine.remove_consumer(now, consumer, effects);
         state.tags.remove(&consumer);
         state.consumer_arguments.remove(&consumer);
@@ -302,11 +317,18 @@ impl Queue {
             return;
         }
         let before = state.machine.counts().consumers;
-        let QueueState { machine, effects, .. } = &mut *state;
+        let QueueState {
+            machine, effects, ..
+        } = &mut *state;
         machine.detach(now, holder, cause, effects);
         state.holders.remove(&holder);
         self.run(node, now, &mut state, after);
-        let QueueState { machine, tags, consumer_arguments, .. } = &mut *state;
+        let QueueState {
+            machine,
+            tags,
+            consumer_arguments,
+            ..
+        } = &mut *state;
         if machine.counts().consumers < before {
             let left: Vec<ConsumerId> = machine.consumers().map(|view| view.consumer.id).collect();
             tags.retain(|id, _| left.contains(id));
@@ -328,25 +350,32 @@ impl Queue {
         holder: &Arc<Holder>,
         no_ack: bool,
         after: &mut After,
-    ) -> Result<Option<(Got<Content>, Option<LoadedBlob>)>, QueueFault> {
+    ) -> Result<Option<Fetched>, QueueFault> {
         let now = clock::now();
         let mut state = self.state.lock();
         if state.deleted {
             return Ok(None);
         }
-        let QueueState { machine, effects, .. } = &mut *state;
+        let QueueState {
+            machine, effects, ..
+        } = &mut *state;
         let got = machine.get(now, holder.id, no_ack, effects)?;
         let got = got.map(|got| {
             // Read before its place is given back.
             let loaded = node.load(self.store(), &got.delivery.content);
-            (got, loaded)
+            Fetched { got, loaded }
         });
-        if let Some((got, _)) = &got {
+        if let Some(Fetched { got, .. }) = &got {
             state.holders.insert(holder.id, holder.clone());
             state.traffic.got(no_ack, got.delivery.redelivered);
             self.hand_out(node, &mut state.ledger, &got.delivery);
             if no_ack {
-                self.ended(node, &mut state.ledger, got.delivery.entry, &got.delivery.content);
+                self.ended(
+                    node,
+                    &mut state.ledger,
+                    got.delivery.entry,
+                    &got.delivery.content,
+                );
             }
         } else {
             state.traffic.get_empty += 1;
@@ -438,13 +467,21 @@ impl Queue {
     }
 
     /// Dispatches while there is credit, and carries out what the machine wants.
-    fn run(self: &Arc<Self>, node: &Node, now: Timestamp, state: &mut QueueState, after: &mut After) {
+    fn run(
+        self: &Arc<Self>,
+        node: &Node,
+        now: Timestamp,
+        state: &mut QueueState,
+        after: &mut After,
+    ) {
         loop {
             let mut budget = DispatchBudget {
                 messages: DISPATCH_SLICE as u32,
                 bytes: DISPATCH_SLICE_BYTES as u64,
             };
-            let QueueState { machine, effects, .. } = &mut *state;
+            let QueueState {
+                machine, effects, ..
+            } = &mut *state;
             let end = machine.dispatch(now, &mut budget, effects);
             self.perform(node, state, after);
             if end != DispatchEnd::Budget {
@@ -455,7 +492,9 @@ impl Queue {
     }
 
     fn schedule(self: &Arc<Self>, node: &Node, state: &mut QueueState) {
-        let Some(next) = state.machine.next_deadline() else { return };
+        let Some(next) = state.machine.next_deadline() else {
+            return;
+        };
         if state.deadline.is_none_or(|at| next < at) {
             state.deadline = Some(next);
             node.timers.schedule(next, self.id);
@@ -485,7 +524,9 @@ impl Queue {
     ) {
         match effect {
             Effect::Deliver(delivery) => {
-                state.traffic.delivered(delivery.no_ack, delivery.redelivered);
+                state
+                    .traffic
+                    .delivered(delivery.no_ack, delivery.redelivered);
                 self.hand_out(node, &mut state.ledger, &delivery);
                 if delivery.no_ack {
                     self.ended(node, &mut state.ledger, delivery.entry, &delivery.content);
@@ -500,9 +541,27 @@ impl Queue {
             Effect::Forget { id, content, why } => {
                 node.counters.forgotten(why);
                 state.traffic.ack += u64::from(why == Gone::Acked);
+                if let Some(reason) = death_of(why) {
+                    node.traffic.died(self.kind, reason, DeathStrategy::Disabled);
+                }
+                if why == Gone::DeadLettered {
+                    node.traffic.dead_letter_confirmed(self.kind);
+                }
                 self.ended(node, &mut state.ledger, id, &content);
             }
-            Effect::DeadLetter { id, content, reason, delivery_count, acquired_count, kept } => {
+            Effect::DeadLetter {
+                id,
+                content,
+                reason,
+                delivery_count,
+                acquired_count,
+                kept,
+            } => {
+                let strategy = match kept {
+                    true => DeathStrategy::AtLeastOnce,
+                    false => DeathStrategy::AtMostOnce,
+                };
+                node.traffic.died(self.kind, reason, strategy);
                 // Read before its place is given back.
                 let loaded = node.load(self.store(), &content);
                 if !kept {
@@ -518,14 +577,25 @@ impl Queue {
                     kept,
                 });
             }
-            Effect::Returned { id, delivery_count, acquired_count, .. } => {
-                let logged = state.machine.entry(id).is_some_and(|entry| entry.content.is_logged());
+            Effect::Returned {
+                id,
+                delivery_count,
+                acquired_count,
+                ..
+            } => {
+                let logged = state
+                    .machine
+                    .entry(id)
+                    .is_some_and(|entry| entry.content.is_logged());
                 if let (Lane::Group(group), true) = (self.lane, logged) {
                     state.ledger.returned(id, delivery_count, acquired_count);
-                    node.groups.returned(group, self.id, id, delivery_count, acquired_count);
+                    node.groups
+                        .returned(group, self.id, id, delivery_count, acquired_count);
                 }
             }
-            Effect::ConsumerCancelled { consumer, holder, .. } => {
+            Effect::ConsumerCancelled {
+                consumer, holder, ..
+            } => {
                 let tag = state.tags.remove(&consumer);
                 if let (Some(tag), Some(holder)) = (tag, state.holders.get(&holder)) {
                     holder.consumer_cancelled(&tag);
@@ -543,7 +613,9 @@ impl Queue {
 
     /// A logged message is handed out: after a crash it must come back as redelivered.
     fn hand_out(&self, node: &Node, ledger: &mut Ledger, delivery: &Delivery<Content>) {
-        let Lane::Group(group) = self.lane else { return };
+        let Lane::Group(group) = self.lane else {
+            return;
+        };
         if !delivery.content.is_logged() {
             return;
         }
@@ -555,7 +627,9 @@ impl Queue {
     /// Whether deliveries of the queue need a mark in the log that is not there yet. The caller
     /// waits for the group before the first one.
     pub(crate) fn wants_first_mark(&self, node: &Node) -> Option<u32> {
-        let Lane::Group(group) = self.lane else { return None };
+        let Lane::Group(group) = self.lane else {
+            return None;
+        };
         let mut state = self.state.lock();
         if state.ledger.is_marked() {
             return None;
@@ -582,7 +656,9 @@ impl Queue {
         let mut after = After::default();
         {
             let mut state = self.state.lock();
-            let QueueState { machine, ledger, .. } = &mut *state;
+            let QueueState {
+                machine, ledger, ..
+            } = &mut *state;
             let end = EntryId(first_id_after(ledger.handed_out_index()));
             let handed_out: Vec<(EntryId, u32)> = machine
                 .live_from(EntryId(0))
@@ -600,7 +676,9 @@ impl Queue {
 
     /// A message has left for good: the log learns of it and its place is given back.
     fn ended(&self, node: &Node, ledger: &mut Ledger, id: EntryId, content: &Content) {
-        let Lane::Group(group) = self.lane else { return };
+        let Lane::Group(group) = self.lane else {
+            return;
+        };
         if !content.is_logged() {
             return;
         }
@@ -630,7 +708,22 @@ impl QueueState {
     }
 }
 
+/// Of what a message died that had nowhere to go.
+fn death_of(why: Gone) -> Option<DeathReason> {
+    match why {
+        Gone::Discarded => Some(DeathReason::Rejected),
+        Gone::Expired => Some(DeathReason::Expired),
+        Gone::MaxLength => Some(DeathReason::MaxLength),
+        Gone::DeliveryLimit => Some(DeathReason::DeliveryLimit),
+        Gone::Acked | Gone::Purged | Gone::DeadLettered | Gone::DeadLetterDropped => None,
+    }
+}
+
 /// A resident content in a batch.
 pub(crate) fn resident(batch: &Arc<Batch>, at: u32, len: u32) -> Content {
-    Content::Resident { batch: batch.clone(), at, len }
+    Content::Resident {
+        batch: batch.clone(),
+        at,
+        len,
+    }
 }

@@ -148,7 +148,13 @@ pub(crate) fn put_forget(out: &mut Vec<u8>, queue: u64, entries: &[u64]) {
 }
 
 /// Appends a returned command: the entry went back to its queue with these counts.
-pub(crate) fn put_returned(out: &mut Vec<u8>, queue: u64, entry: u64, delivery: u32, acquired: u32) {
+pub(crate) fn put_returned(
+    out: &mut Vec<u8>,
+    queue: u64,
+    entry: u64,
+    delivery: u32,
+    acquired: u32,
+) {
     out.push(RETURNED);
     out.extend_from_slice(&queue.to_le_bytes());
     out.extend_from_slice(&entry.to_le_bytes());
@@ -167,10 +173,26 @@ pub(crate) fn put_handed_out(out: &mut Vec<u8>, queue: u64, up_to_index: u64) {
 /// One command of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Command<'a> {
-    Publish { meta: EntryMeta, targets: Ids<'a>, blob_at: u32, blob_len: u32 },
-    Forget { queue: u64, entries: Ids<'a> },
-    Returned { queue: u64, entry: u64, delivery_count: u32, acquired_count: u32 },
-    HandedOut { queue: u64, up_to_index: u64 },
+    Publish {
+        meta: EntryMeta,
+        targets: Ids<'a>,
+        blob_at: u32,
+        blob_len: u32,
+    },
+    Forget {
+        queue: u64,
+        entries: Ids<'a>,
+    },
+    Returned {
+        queue: u64,
+        entry: u64,
+        delivery_count: u32,
+        acquired_count: u32,
+    },
+    HandedOut {
+        queue: u64,
+        up_to_index: u64,
+    },
 }
 
 /// Little-endian u64 ids in place.
@@ -212,8 +234,14 @@ impl<'a> Commands<'a> {
     }
 
     fn take(&mut self, len: usize) -> Result<&'a [u8], BatchFault> {
-        let end = self.at.checked_add(len).ok_or(BatchFault::Truncated(self.at))?;
-        let slice = self.batch.get(self.at..end).ok_or(BatchFault::Truncated(self.at))?;
+        let end = self
+            .at
+            .checked_add(len)
+            .ok_or(BatchFault::Truncated(self.at))?;
+        let slice = self
+            .batch
+            .get(self.at..end)
+            .ok_or(BatchFault::Truncated(self.at))?;
         self.at = end;
         Ok(slice)
     }
@@ -223,15 +251,21 @@ impl<'a> Commands<'a> {
     }
 
     fn u16(&mut self) -> Result<u16, BatchFault> {
-        Ok(u16::from_le_bytes(self.take(2)?.try_into().expect("took two octets")))
+        Ok(u16::from_le_bytes(
+            self.take(2)?.try_into().expect("took two octets"),
+        ))
     }
 
     fn u32(&mut self) -> Result<u32, BatchFault> {
-        Ok(u32::from_le_bytes(self.take(4)?.try_into().expect("took four octets")))
+        Ok(u32::from_le_bytes(
+            self.take(4)?.try_into().expect("took four octets"),
+        ))
     }
 
     fn u64(&mut self) -> Result<u64, BatchFault> {
-        Ok(u64::from_le_bytes(self.take(8)?.try_into().expect("took eight octets")))
+        Ok(u64::from_le_bytes(
+            self.take(8)?.try_into().expect("took eight octets"),
+        ))
     }
 
     fn publish(&mut self) -> Result<Command<'a>, BatchFault> {
@@ -252,7 +286,12 @@ impl<'a> Commands<'a> {
         let blob_len = self.u32()?;
         let blob_at = self.at as u32;
         self.take(blob_len as usize)?;
-        Ok(Command::Publish { meta, targets, blob_at, blob_len })
+        Ok(Command::Publish {
+            meta,
+            targets,
+            blob_at,
+            blob_len,
+        })
     }
 
     fn command(&mut self) -> Result<Command<'a>, BatchFault> {
@@ -263,7 +302,10 @@ impl<'a> Commands<'a> {
                 let queue = self.u64()?;
                 let count = self.u32()? as usize;
                 let len = count.checked_mul(8).ok_or(BatchFault::Truncated(self.at))?;
-                Ok(Command::Forget { queue, entries: Ids(self.take(len)?) })
+                Ok(Command::Forget {
+                    queue,
+                    entries: Ids(self.take(len)?),
+                })
             }
             RETURNED => Ok(Command::Returned {
                 queue: self.u64()?,
@@ -271,7 +313,10 @@ impl<'a> Commands<'a> {
                 delivery_count: self.u32()?,
                 acquired_count: self.u32()?,
             }),
-            HANDED_OUT => Ok(Command::HandedOut { queue: self.u64()?, up_to_index: self.u64()? }),
+            HANDED_OUT => Ok(Command::HandedOut {
+                queue: self.u64()?,
+                up_to_index: self.u64()?,
+            }),
             command => Err(BatchFault::UnknownCommand { command, at }),
         }
     }
@@ -313,7 +358,14 @@ impl<'a> Blob<'a> {
         let (properties, body) = rest.split_at_checked(u32::from_le_bytes(*len) as usize)?;
         let dead_lettered = flags & BLOB_DEAD_LETTERED != 0;
         let has_bcc = flags & BLOB_HAS_BCC != 0;
-        Some(Self { dead_lettered, has_bcc, exchange, routing_key, properties, body })
+        Some(Self {
+            dead_lettered,
+            has_bcc,
+            exchange,
+            routing_key,
+            properties,
+            body,
+        })
     }
 
     /// The message as it leaves; `owner` is what the blob lies in.
@@ -371,7 +423,13 @@ mod tests {
     fn a_batch_reads_back_as_it_was_written() {
         let batch = batch();
         let commands: Vec<_> = Commands::of(&batch).unwrap().map(Result::unwrap).collect();
-        let Command::Publish { meta: read, targets, blob_at, blob_len } = commands[0] else {
+        let Command::Publish {
+            meta: read,
+            targets,
+            blob_at,
+            blob_len,
+        } = commands[0]
+        else {
             panic!("expected a publish, got {:?}", commands[0]);
         };
         assert_eq!(read, meta());
@@ -379,22 +437,37 @@ mod tests {
         let blob = Blob::parse(&batch[blob_at as usize..][..blob_len as usize]).unwrap();
         assert!(blob.dead_lettered);
         assert_eq!((blob.exchange, blob.routing_key), ("orders", "eu.new"));
-        assert_eq!((blob.properties, blob.body), (&[0x10, 0, 2][..], &b"hello"[..]));
+        assert_eq!(
+            (blob.properties, blob.body),
+            (&[0x10, 0, 2][..], &b"hello"[..])
+        );
         let Command::Forget { queue: 7, entries } = commands[1] else {
             panic!("expected a forget, got {:?}", commands[1]);
         };
         assert_eq!(entries.iter().collect::<Vec<_>>(), [1, 2, 3]);
-        let returned =
-            Command::Returned { queue: 9, entry: 5, delivery_count: 1, acquired_count: 2 };
+        let returned = Command::Returned {
+            queue: 9,
+            entry: 5,
+            delivery_count: 1,
+            acquired_count: 2,
+        };
         assert_eq!(commands[2], returned);
-        assert_eq!(commands[3], Command::HandedOut { queue: 9, up_to_index: 77 });
+        assert_eq!(
+            commands[3],
+            Command::HandedOut {
+                queue: 9,
+                up_to_index: 77
+            }
+        );
     }
 
     #[test]
     fn every_cut_of_a_batch_is_a_fault_or_fewer_commands() {
         let batch = batch();
         for len in 0..batch.len() {
-            let Ok(commands) = Commands::of(&batch[..len]) else { continue };
+            let Ok(commands) = Commands::of(&batch[..len]) else {
+                continue;
+            };
             let whole = commands.take_while(Result::is_ok).count();
             assert!(whole < 4, "a cut at {len} still read four commands");
         }

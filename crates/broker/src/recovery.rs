@@ -34,8 +34,10 @@ impl Stores {
                 continue;
             }
             if let Some(checkpoint) = recovery.checkpoint(store)? {
-                let read = Checkpoint::read(&checkpoint.blob)
-                    .ok_or_else(|| OpenError::Unreadable { what: format!("queue store {store}") })?;
+                let read =
+                    Checkpoint::read(&checkpoint.blob).ok_or_else(|| OpenError::Unreadable {
+                        what: format!("queue store {store}"),
+                    })?;
                 checkpoints.insert(store, (checkpoint.covered, read));
             }
         }
@@ -44,7 +46,9 @@ impl Stores {
 
     /// Highest index of its stream whose effects are in the store's checkpoint.
     fn covered(&self, store: StoreId) -> u64 {
-        self.checkpoints.get(&store).map_or(0, |(covered, _)| *covered)
+        self.checkpoints
+            .get(&store)
+            .map_or(0, |(covered, _)| *covered)
     }
 }
 
@@ -70,11 +74,7 @@ pub(crate) fn recover(node: &Node, recovery: Recovery) -> Result<Replayed, OpenE
 }
 
 /// Makes the queue and fills it from its segments.
-fn restore_queue(
-    node: &Node,
-    record: &QueueRecord,
-    stores: &mut Stores,
-) -> Result<(), OpenError> {
+fn restore_queue(node: &Node, record: &QueueRecord, stores: &mut Stores) -> Result<(), OpenError> {
     let queue = node.add_queue(record);
     if queue.lane == Lane::Inline {
         return Ok(());
@@ -102,8 +102,11 @@ fn restore_queue(
             let attributes = Attributes::unpack(item.attributes);
             let head = attributes.head_bytes.map_or(0, u32::from);
             let body = item.location.len.saturating_sub(head);
-            let (delivery_count, acquired_count) =
-                checkpoint.counted.get(&item.id).copied().unwrap_or_default();
+            let (delivery_count, acquired_count) = checkpoint
+                .counted
+                .get(&item.id)
+                .copied()
+                .unwrap_or_default();
             restore_entry(
                 &queue,
                 state,
@@ -141,19 +144,31 @@ fn replay_record(
         return replay_metadata(node, stores, &record);
     }
     let unreadable = |what: &str| OpenError::Unreadable {
-        what: format!("journal file {} at {} ({what})", record.at.file, record.at.offset),
+        what: format!(
+            "journal file {} at {} ({what})",
+            record.at.file, record.at.offset
+        ),
     };
-    let batch =
-        Arc::new(Batch { bytes: record.payload.clone(), file: Some(record.at.file) });
+    let batch = Arc::new(Batch {
+        bytes: record.payload.clone(),
+        file: Some(record.at.file),
+    });
     let commands = Commands::of(&record.payload).map_err(|fault| unreadable(&fault.to_string()))?;
     let mut publishes = 0;
     for command in commands {
         match command.map_err(|fault| unreadable(&fault.to_string()))? {
-            Command::Publish { meta, targets, blob_at, blob_len } => {
+            Command::Publish {
+                meta,
+                targets,
+                blob_at,
+                blob_len,
+            } => {
                 let id = entry_id(record.index, publishes);
                 publishes += 1;
                 for target in targets.iter() {
-                    let Some(queue) = live(node, stores, &record, target) else { continue };
+                    let Some(queue) = live(node, stores, &record, target) else {
+                        continue;
+                    };
                     if !keeps(queue.kind, meta.persistent) {
                         continue;
                     }
@@ -177,18 +192,32 @@ fn replay_record(
                 }
             }
             Command::Forget { queue, entries } => {
-                let Some(queue) = live(node, stores, &record, queue) else { continue };
+                let Some(queue) = live(node, stores, &record, queue) else {
+                    continue;
+                };
                 forget(node, &queue, entries.iter());
             }
             Command::HandedOut { queue, up_to_index } => {
-                let Some(queue) = live(node, stores, &record, queue) else { continue };
+                let Some(queue) = live(node, stores, &record, queue) else {
+                    continue;
+                };
                 queue.with_state(|state| state.ledger.restore_mark(up_to_index));
             }
-            Command::Returned { queue, entry, delivery_count, acquired_count } => {
-                let Some(queue) = live(node, stores, &record, queue) else { continue };
+            Command::Returned {
+                queue,
+                entry,
+                delivery_count,
+                acquired_count,
+            } => {
+                let Some(queue) = live(node, stores, &record, queue) else {
+                    continue;
+                };
                 queue.with_state(|state| {
                     let id = EntryId(entry);
-                    if state.machine.returned(id, delivery_count, acquired_count, None) {
+                    if state
+                        .machine
+                        .returned(id, delivery_count, acquired_count, None)
+                    {
                         state.ledger.returned(id, delivery_count, acquired_count);
                     }
                 });
@@ -200,14 +229,10 @@ fn replay_record(
 
 /// The queue that a command is about, if it still exists and does not have the command's effects
 /// from its checkpoint.
-fn live(
-    node: &Node,
-    stores: &Stores,
-    record: &ReplayedRecord,
-    queue: u64,
-) -> Option<Arc<Queue>> {
+fn live(node: &Node, stores: &Stores, record: &ReplayedRecord, queue: u64) -> Option<Arc<Queue>> {
     let queue = node.queue(QueueId(queue))?;
-    node.files.note(Some(record.at), record.stream, record.index, queue.id);
+    node.files
+        .note(Some(record.at), record.stream, record.index, queue.id);
     (record.index > stores.covered(queue.store())).then_some(queue)
 }
 
@@ -231,17 +256,26 @@ fn replay_metadata(
     stores: &mut Stores,
     record: &ReplayedRecord,
 ) -> Result<(), OpenError> {
-    node.files.note_store(Some(record.at), METADATA_STREAM, record.index, METADATA_STORE);
+    node.files.note_store(
+        Some(record.at),
+        METADATA_STREAM,
+        record.index,
+        METADATA_STORE,
+    );
     if node.metadata.covers(record.index) {
         return Ok(());
     }
     let mut events = Vec::new();
-    node.metadata.apply_entry(record.index, &record.payload, |_, outcome| {
-        events.extend(outcome.into_iter().flat_map(|outcome| outcome.events));
-    });
+    node.metadata
+        .apply_entry(record.index, &record.payload, |_, outcome| {
+            events.extend(outcome.into_iter().flat_map(|outcome| outcome.events));
+        });
     for event in events {
         match event {
-            MetadataEvent::QueueDeclared { record, created: true } => {
+            MetadataEvent::QueueDeclared {
+                record,
+                created: true,
+            } => {
                 restore_queue(node, &record, stores)?;
             }
             // Its segments are dropped at the end of the recovery.

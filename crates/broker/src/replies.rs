@@ -55,7 +55,10 @@ impl Replies {
     /// A channel wants replies; answers the name that they are published to.
     pub(crate) fn open(&self, holder: &Arc<Holder>, consumer_tag: &ConsumerTag) -> QueueName {
         let name = QueueName::new(format!("{REPLY_PREFIX}{}", server_name::suffix()));
-        let requester = Requester { holder: holder.clone(), consumer_tag: consumer_tag.clone() };
+        let requester = Requester {
+            holder: holder.clone(),
+            consumer_tag: consumer_tag.clone(),
+        };
         self.requesters.insert(name.as_str().into(), requester);
         name
     }
@@ -70,7 +73,9 @@ impl Replies {
 
     /// Hands a reply to its requester, if that is still there.
     pub(crate) fn deliver(&self, reply: &NewMessage<'_>) {
-        let Some(requester) = self.requesters.get(reply.routing_key) else { return };
+        let Some(requester) = self.requesters.get(reply.routing_key) else {
+            return;
+        };
         let owner = Bytes::copy_from_slice(reply.body);
         let mut deliveries = requester.holder.deliveries.lock();
         if !deliveries.open {
@@ -90,7 +95,12 @@ impl Replies {
             redelivered: false,
             message,
         };
-        requester.holder.session.options.outbox.push(requester.holder.number, &[deliver]);
+        requester
+            .holder
+            .session
+            .options
+            .outbox
+            .push(requester.holder.number, &[deliver]);
     }
 }
 
@@ -100,8 +110,14 @@ mod tests {
 
     #[test]
     fn reply_names_are_told_from_ordinary_ones() {
-        assert_eq!(ReplyName::of("amq.rabbitmq.reply-to"), Some(ReplyName::Queue));
-        assert_eq!(ReplyName::of("amq.rabbitmq.reply-to.xyz"), Some(ReplyName::Requester));
+        assert_eq!(
+            ReplyName::of("amq.rabbitmq.reply-to"),
+            Some(ReplyName::Queue)
+        );
+        assert_eq!(
+            ReplyName::of("amq.rabbitmq.reply-to.xyz"),
+            Some(ReplyName::Requester)
+        );
         assert_eq!(ReplyName::of("amq.rabbitmq.reply"), None);
         assert_eq!(ReplyName::of("orders"), None);
     }

@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 
 use crate::clock;
 use crate::content::Batch;
-use crate::groups::LOCAL_LANE;
+use crate::groups::{LOCAL_LANE, Publication};
 use crate::node::Node;
 use crate::observe::traffic::ExchangeTraffic;
 use crate::origin::{self, Origin};
@@ -44,7 +44,10 @@ impl Route {
         exchange: Arc<ExchangeTraffic>,
         queues: impl Iterator<Item = Arc<Queue>>,
     ) -> Self {
-        Self { exchange: Some(exchange), ..Self::of(queues) }
+        Self {
+            exchange: Some(exchange),
+            ..Self::of(queues)
+        }
     }
 
     pub(crate) fn exchange(&self) -> Option<&Arc<ExchangeTraffic>> {
@@ -86,7 +89,14 @@ impl Route {
             // The local lane's classic queues keep persistent messages only; a transient one goes
             // the same way for its order, but needs no disk.
             let logged = *group != LOCAL_LANE || meta.persistent;
-            node.groups.publish(*group, &node.pressure, queues, meta, message, logged, origin());
+            let publication = Publication {
+                queues,
+                meta,
+                message,
+                logged,
+            };
+            node.groups
+                .publish(*group, &node.pressure, &publication, origin());
         }
         if !self.inline.is_empty() {
             turn.add(self.clone(), meta, message, origin());
@@ -145,7 +155,10 @@ impl InlineTurn {
             return;
         }
         let now = clock::now();
-        let batch = Arc::new(Batch { bytes: std::mem::take(&mut self.bytes).into(), file: None });
+        let batch = Arc::new(Batch {
+            bytes: std::mem::take(&mut self.bytes).into(),
+            file: None,
+        });
         let mut rejected: Vec<usize> = Vec::new();
         let mut first = 0;
         let same_route = |a: &InlineMessage, b: &InlineMessage| Arc::ptr_eq(&a.route, &b.route);
@@ -159,13 +172,22 @@ impl InlineTurn {
                     bytes: queue.logical_bytes(message.properties as usize, message.body as usize),
                 });
                 let base = queue.enqueue(node, now, arrivals, &mut after);
-                rejected.extend(after.refused.iter().map(|id| first + (id.0 - base) as usize));
+                rejected.extend(
+                    after
+                        .refused
+                        .iter()
+                        .map(|id| first + (id.0 - base) as usize),
+                );
                 node.carry_out(queue, after);
             }
             first += run.len();
         }
         rejected.sort_unstable();
-        let origins: Vec<Origin> = self.messages.drain(..).map(|message| message.origin).collect();
+        let origins: Vec<Origin> = self
+            .messages
+            .drain(..)
+            .map(|message| message.origin)
+            .collect();
         origin::tell(node, &origins, |at| match rejected.binary_search(&at) {
             Ok(_) => Verdict::Rejected,
             Err(_) => Verdict::Stored,

@@ -8,7 +8,9 @@ const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwx
 /// 22 URL-safe characters: 132 random bits.
 pub(crate) fn suffix() -> String {
     let mut rng = rand::rng();
-    (0..22).map(|_| char::from(ALPHABET[usize::from(rng.random::<u8>() & 63)])).collect()
+    (0..22)
+        .map(|_| char::from(ALPHABET[usize::from(rng.random::<u8>() & 63)]))
+        .collect()
 }
 
 // rabbitmq: amq.gen- and 22 URL-safe base64 characters.

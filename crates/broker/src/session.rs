@@ -130,7 +130,9 @@ impl SessionShared {
 
 /// Whether the client announced this capability as boolean true.
 fn capability(properties: &Table, name: &str) -> bool {
-    let Some(Value::Table(capabilities)) = properties.get("capabilities") else { return false };
+    let Some(Value::Table(capabilities)) = properties.get("capabilities") else {
+        return false;
+    };
     matches!(capabilities.get(name), Some(Value::Bool(true)))
 }
 

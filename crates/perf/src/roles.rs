@@ -2,6 +2,7 @@
 //! driver brings frames and time, and sends what they append.
 
 pub(crate) mod consumer;
+mod incoming;
 pub(crate) mod publisher;
 mod service;
 mod template;

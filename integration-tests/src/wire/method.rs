@@ -349,3 +349,54 @@ impl From<&Table> for Argument {
         Argument::Table(table.clone())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Arguments of every kind that a method's fields ask for, bits alternating.
+    fn sample(fields: &str) -> Vec<Argument> {
+        let argument = |(index, field): (usize, char)| match field {
+            'b' => Argument::Bit(index % 2 == 0),
+            'B' => Argument::Octet(7),
+            'H' => Argument::Short(0x1234),
+            'I' => Argument::Long(0x1234_5678),
+            'Q' => Argument::LongLong(u64::MAX - 1),
+            's' => Argument::ShortString(b"short".to_vec()),
+            'S' => Argument::LongString(vec![0; 300]),
+            _ => Argument::Table(Table::default().with("key", 5)),
+        };
+        fields.chars().enumerate().map(argument).collect()
+    }
+
+    #[test]
+    fn every_method_is_read_as_it_was_written() {
+        for (name, _, _, fields) in METHODS {
+            let method = Method::new(name, sample(fields));
+            assert_eq!(Method::decode(&method.encode()), Ok(method));
+        }
+    }
+
+    #[test]
+    fn bits_share_octets_from_the_lowest_on() {
+        let bits = vec![5u64.into(), true.into(), false.into()];
+        let nack = Method::new("basic.nack", bits).encode();
+        assert_eq!(nack, [0, 60, 0, 120, 0, 0, 0, 0, 0, 0, 0, 5, 1]);
+        let publish = vec![
+            0u16.into(),
+            "".into(),
+            "k".into(),
+            false.into(),
+            true.into(),
+        ];
+        let publish = Method::new("basic.publish", publish).encode();
+        assert_eq!(publish, [0, 60, 0, 40, 0, 0, 0, 1, b'k', 2]);
+    }
+
+    #[test]
+    fn octets_behind_the_arguments_are_noticed() {
+        let mut octets = Method::new("tx.select", vec![]).encode();
+        octets.push(0);
+        assert!(Method::decode(&octets).is_err());
+    }
+}

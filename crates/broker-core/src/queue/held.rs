@@ -10,7 +10,7 @@ use crate::time::Timestamp;
 const NONE: u32 = u32::MAX;
 
 /// Slots that an emptied slab keeps.
-const KEPT_SLOTS: usize = 64;
+const KEPT_SLOTS: usize = 16;
 
 /// One delivery that is neither acked nor returned.
 #[derive(Clone, Copy, Debug)]

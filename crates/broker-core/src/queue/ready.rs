@@ -10,7 +10,7 @@ use super::message::State;
 use super::table::{Place, Table};
 
 /// Capacity, in places, that an emptied line keeps.
-const KEPT_PLACES: usize = 32;
+const KEPT_PLACES: usize = 16;
 
 /// Places in order. Messages that leave out of turn stay as stale places until they reach the
 /// front or outnumber the others.

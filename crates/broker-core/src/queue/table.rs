@@ -26,7 +26,7 @@ const PACK_BELOW: u16 = 16;
 const KEPT_WHEN_EMPTY: usize = 8;
 
 /// Capacity, in chunks, below which the directory stays as it is.
-const KEPT_CHUNKS: usize = 16;
+const KEPT_CHUNKS: usize = 4;
 
 /// Where a message is in its table: the how-manyth it was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

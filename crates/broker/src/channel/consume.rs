@@ -1,9 +1,9 @@
 //! Taking messages: qos, consume, cancel, get.
 
 use amqp::Table;
-use broker_core::queue::{Consumer, ConsumerId, Pause, QueueFault, Use};
-use broker_core::permission::Operation;
 use broker_core::arguments::ConsumerArguments;
+use broker_core::permission::Operation;
+use broker_core::queue::{Consumer, ConsumerId, Pause, QueueFault, Use};
 use broker_core::{ConsumerTag, QueueName, Refusal};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering;
 use super::Channel;
 use crate::content::LoadedBlob;
 use crate::outbox::MessageView;
-use crate::queue::{After, Queue};
+use crate::queue::{After, Fetched, Queue};
 use crate::record::Blob;
 use crate::replies::ReplyName;
 use crate::server_name;
@@ -64,7 +64,10 @@ impl Channel {
     // rabbitmq: global is taken as per consumer.
     pub fn qos(&mut self, prefetch_size: u32, prefetch_count: u16) -> Result<(), Refusal> {
         self.prefetch.set(prefetch_size, prefetch_count)?;
-        self.holder.facts.prefetch.store(prefetch_count, Ordering::Relaxed);
+        self.holder
+            .facts
+            .prefetch
+            .store(prefetch_count, Ordering::Relaxed);
         Ok(())
     }
 
@@ -80,20 +83,27 @@ impl Channel {
             true => server_name::consumer_tag(),
             false => consume.consumer_tag,
         };
-        if self.consumers.get(&tag).is_some_and(|(queue, id)| queue.has_consumer(*id)) {
-            return Err(Refusal::ConsumerTagInUse { tag: tag.as_str().into() });
+        if self
+            .consumers
+            .get(&tag)
+            .is_some_and(|(queue, id)| queue.has_consumer(*id))
+        {
+            return Err(Refusal::ConsumerTagInUse {
+                tag: tag.as_str().into(),
+            });
         }
         if ReplyName::of(queue.as_str()) == Some(ReplyName::Queue) {
             return self.consume_replies(tag, consume.no_ack);
         }
-        self.access.check(&self.node, &Operation::QueueRead { queue: queue.as_str() })?;
-        let record = self.open_queue(&queue)?;
-        let arguments = ConsumerArguments::parse(
-            &consume.arguments,
-            record.kind,
-            &record.name,
-            &record.vhost,
+        self.access.check(
+            &self.node,
+            &Operation::QueueRead {
+                queue: queue.as_str(),
+            },
         )?;
+        let record = self.open_queue(&queue)?;
+        let arguments =
+            ConsumerArguments::parse(&consume.arguments, record.kind, &record.name, &record.vhost)?;
         let queue = self.live(&record)?;
         self.mark_first(&queue).await;
         let id = ConsumerId(self.node.next_id());
@@ -129,7 +139,9 @@ impl Channel {
     /// Before the first delivery of a durable queue the log must know that there are deliveries.
     async fn mark_first(&mut self, queue: &Queue) {
         if let Some(group) = queue.wants_first_mark(&self.node) {
-            self.node.groups.barrier(group, &self.node.pressure, &self.holder);
+            self.node
+                .groups
+                .barrier(group, &self.node.pressure, &self.holder);
             self.settle_down().await;
         }
     }
@@ -165,10 +177,16 @@ impl Channel {
     /// `basic.cancel`. What the consumer holds stays with the channel; an unknown tag is no error.
     pub async fn cancel(&mut self, tag: &str) {
         self.settle_down().await;
-        if self.reply_consumer.as_ref().is_some_and(|(replies, _)| replies.as_str() == tag) {
+        if self
+            .reply_consumer
+            .as_ref()
+            .is_some_and(|(replies, _)| replies.as_str() == tag)
+        {
             return self.stop_replies();
         }
-        let Some((queue, consumer)) = self.consumers.remove(tag) else { return };
+        let Some((queue, consumer)) = self.consumers.remove(tag) else {
+            return;
+        };
         let mut after = After::default();
         queue.remove_consumer(&self.node, consumer, &mut after);
         if let Some(deletion) = self.node.carry_out(&queue, after) {
@@ -187,22 +205,29 @@ impl Channel {
     ) -> Result<Option<GotMessage>, Refusal> {
         self.settle_down().await;
         let queue = self.named(queue)?;
-        self.access.check(&self.node, &Operation::QueueRead { queue: queue.as_str() })?;
+        self.access.check(
+            &self.node,
+            &Operation::QueueRead {
+                queue: queue.as_str(),
+            },
+        )?;
         let queue = self.live(&*self.open_queue(&queue)?)?;
         self.mark_first(&queue).await;
         queue.touch(Use::Get);
         let mut after = After::default();
         let got = queue.get(&self.node, &self.holder, no_ack, &mut after);
         self.node.carry_out(&queue, after);
-        let Some((got, loaded)) = got.map_err(|fault| refusal(fault, &queue))? else {
+        let Some(Fetched { got, loaded }) = got.map_err(|fault| refusal(fault, &queue))? else {
             self.holder.traffic.get_empty.add(1);
             return Ok(None);
         };
         let delivery = got.delivery;
-        let loaded = loaded
-            .ok_or_else(|| Refusal::Broken { what: "a stored message cannot be read".into() })?;
-        let properties =
-            loaded.blob().and_then(|blob| crate::deliver::shown_properties(queue.kind, &delivery, &blob));
+        let loaded = loaded.ok_or_else(|| Refusal::Broken {
+            what: "a stored message cannot be read".into(),
+        })?;
+        let properties = loaded
+            .blob()
+            .and_then(|blob| crate::deliver::shown_properties(queue.kind, &delivery, &blob));
         let mut deliveries = self.holder.deliveries.lock();
         deliveries.traffic.got(no_ack, delivery.redelivered);
         let delivery_tag = match no_ack {
@@ -234,8 +259,8 @@ fn refusal(fault: QueueFault, queue: &Arc<Queue>) -> Refusal {
             what: "consumers of a queue".into(),
             limit: broker_core::queue::CONSUMERS_PER_QUEUE_MAX as u64,
         },
-        QueueFault::ConsumerExists => {
-            Refusal::Broken { what: "a consumer id was given out twice".into() }
-        }
+        QueueFault::ConsumerExists => Refusal::Broken {
+            what: "a consumer id was given out twice".into(),
+        },
     }
 }

@@ -148,7 +148,7 @@ impl Channel {
             has_bcc: prepared.has_bcc,
         };
         let route = &prepared.route;
-        self.count(route, publish.mandatory, prepared.reply);
+        self.count(publish, route, prepared.reply);
         if route.is_empty() && publish.mandatory && !prepared.reply {
             self.return_unroutable(&message);
         }
@@ -162,21 +162,34 @@ impl Channel {
         self.holder.session.departed(u64::from(verdicts));
         let holder = &self.holder;
         let origin = || match receipt {
-            None => Origin::Channel { holder: holder.clone(), number },
-            Some(receipt) => Origin::Commit { holder: holder.clone(), receipt: receipt.clone() },
+            None => Origin::Channel {
+                holder: holder.clone(),
+                number,
+            },
+            Some(receipt) => Origin::Commit {
+                holder: holder.clone(),
+                receipt: receipt.clone(),
+            },
         };
-        route.send(&self.node, &prepared.meta, &message, &mut self.inline, origin);
+        route.send(
+            &self.node,
+            &prepared.meta,
+            &message,
+            &mut self.inline,
+            origin,
+        );
         if self.inline.is_full() {
             self.inline.end(&self.node);
         }
     }
 
     /// Counts a publish for the channel and for its exchange.
-    fn count(&mut self, route: &Route, mandatory: bool, reply: bool) {
+    fn count(&mut self, publish: &Publish<'_>, route: &Route, reply: bool) {
         let traffic = &self.holder.traffic;
         traffic.publish.add(1);
+        traffic.sizes.published(publish.body.len());
         if route.is_empty() && !reply {
-            let unroutable = match mandatory {
+            let unroutable = match publish.mandatory {
                 true => &traffic.return_unroutable,
                 false => &traffic.drop_unroutable,
             };

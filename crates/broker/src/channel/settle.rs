@@ -50,7 +50,11 @@ impl Channel {
             return Err(Refusal::RecoverWithoutRequeue);
         }
         self.resolved.clear();
-        self.holder.deliveries.lock().unacked.take_all(&mut self.resolved);
+        self.holder
+            .deliveries
+            .lock()
+            .unacked
+            .take_all(&mut self.resolved);
         self.gather(Settlement::Requeue(ReturnCause::Recover));
         self.flush_settles();
         Ok(())
@@ -68,7 +72,8 @@ impl Channel {
 
     fn gather(&mut self, how: Settlement) {
         let items = self.resolved.items().iter();
-        self.settles.extend(items.map(|unsettled| (unsettled.queue, unsettled.entry, how)));
+        self.settles
+            .extend(items.map(|unsettled| (unsettled.queue, unsettled.entry, how)));
     }
 
     /// Tells the queues, in order; a run for one queue and of one kind goes under one lock.
@@ -79,7 +84,9 @@ impl Channel {
         let settles = std::mem::take(&mut self.settles);
         for run in settles.chunk_by(|a, b| a.0 == b.0 && a.2 == b.2) {
             // A queue that was deleted meanwhile: nothing to settle, and no error.
-            let Some(queue) = self.node.queue(run[0].0) else { continue };
+            let Some(queue) = self.node.queue(run[0].0) else {
+                continue;
+            };
             if run[0].2 == Settlement::Ack {
                 self.holder.traffic.ack.add(run.len() as u64);
             }

@@ -5,8 +5,8 @@ use broker_core::metadata::{
     ConnectionId, Destination, MetadataChange, Outcome, QueueDeclaration, QueueDeletion,
     QueueRecord,
 };
-use broker_core::queue::Use;
 use broker_core::permission::Operation;
+use broker_core::queue::Use;
 use broker_core::{ExchangeName, QueueName, Refusal, VhostName};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -114,11 +114,15 @@ impl Channel {
         }
         if declare.passive {
             let exchange = declare.exchange.as_str();
-            self.access.check(&self.node, &Operation::ExchangeDeclarePassive { exchange })?;
+            self.access
+                .check(&self.node, &Operation::ExchangeDeclarePassive { exchange })?;
             let metadata = self.node.metadata.read();
             return match metadata.vhost(&vhost)?.exchange(declare.exchange.as_str()) {
                 Some(_) => Ok(()),
-                None => Err(Refusal::ExchangeNotFound { exchange: declare.exchange, vhost: vhost.clone() }),
+                None => Err(Refusal::ExchangeNotFound {
+                    exchange: declare.exchange,
+                    vhost: vhost.clone(),
+                }),
             };
         }
         self.access.check(
@@ -154,10 +158,17 @@ impl Channel {
         if exchange.as_str().is_empty() {
             return Err(Refusal::DefaultExchange);
         }
-        let operation = Operation::ExchangeDelete { exchange: exchange.as_str() };
+        let operation = Operation::ExchangeDelete {
+            exchange: exchange.as_str(),
+        };
         self.access.check(&self.node, &operation)?;
         let vhost = self.vhost();
-        self.change(MetadataChange::DeleteExchange { vhost, exchange, if_unused }).await?;
+        self.change(MetadataChange::DeleteExchange {
+            vhost,
+            exchange,
+            if_unused,
+        })
+        .await?;
         Ok(())
     }
 
@@ -215,7 +226,13 @@ impl Channel {
         destination: &Destination,
         key: &str,
     ) -> Result<(), Refusal> {
-        self.access.check(&self.node, &Operation::Bind { source, destination })?;
+        self.access.check(
+            &self.node,
+            &Operation::Bind {
+                source,
+                destination,
+            },
+        )?;
         self.access.check_binding_key(&self.node, source, key)
     }
 
@@ -231,16 +248,25 @@ impl Channel {
         if declare.passive {
             // rabbitmq: here an empty name is not the last queue declared.
             let queue = declare.queue;
-            let operation = Operation::QueueDeclarePassive { queue: queue.as_str() };
+            let operation = Operation::QueueDeclarePassive {
+                queue: queue.as_str(),
+            };
             self.access.check(&self.node, &operation)?;
             let record = self.open_queue(&queue)?;
             return self.declared(&record);
         }
         let server_named = declare.queue.as_str().is_empty();
-        let queue = if server_named { server_name::queue() } else { declare.queue };
+        let queue = if server_named {
+            server_name::queue()
+        } else {
+            declare.queue
+        };
         self.access.check(
             &self.node,
-            &Operation::QueueDeclare { queue: queue.as_str(), arguments: &declare.arguments },
+            &Operation::QueueDeclare {
+                queue: queue.as_str(),
+                arguments: &declare.arguments,
+            },
         )?;
         let declaration = QueueDeclaration {
             vhost: self.vhost(),
@@ -255,12 +281,20 @@ impl Channel {
             groups: self.node.options.groups,
         };
         let exclusive = declaration.exclusive;
-        let outcome = self.change(MetadataChange::DeclareQueue(declaration)).await?;
-        let record = outcome.declared_queue().cloned().ok_or_else(|| Refusal::Broken {
-            what: "a declaration had no outcome".into(),
-        })?;
+        let outcome = self
+            .change(MetadataChange::DeclareQueue(declaration))
+            .await?;
+        let record = outcome
+            .declared_queue()
+            .cloned()
+            .ok_or_else(|| Refusal::Broken {
+                what: "a declaration had no outcome".into(),
+            })?;
         if exclusive {
-            self.holder.session.owns_exclusive.store(true, Ordering::Release);
+            self.holder
+                .session
+                .owns_exclusive
+                .store(true, Ordering::Release);
         }
         self.declared(&record)
     }
@@ -273,8 +307,15 @@ impl Channel {
             ReplyName::Requester => self.node.replies.is_open(queue.as_str()),
         };
         Some(match exists {
-            true => Ok(QueueDeclared { queue: queue.clone(), message_count: 0, consumer_count: 1 }),
-            false => Err(Refusal::QueueNotFound { queue: queue.clone(), vhost: self.vhost() }),
+            true => Ok(QueueDeclared {
+                queue: queue.clone(),
+                message_count: 0,
+                consumer_count: 1,
+            }),
+            false => Err(Refusal::QueueNotFound {
+                queue: queue.clone(),
+                vhost: self.vhost(),
+            }),
         })
     }
 
@@ -304,19 +345,27 @@ impl Channel {
         let vhost = self.vhost();
         let metadata = self.node.metadata.read();
         let Some(record) = metadata.vhost(&vhost)?.queue(queue.as_str()) else {
-            return Err(Refusal::QueueNotFound { queue: queue.clone(), vhost: vhost.clone() });
+            return Err(Refusal::QueueNotFound {
+                queue: queue.clone(),
+                vhost: vhost.clone(),
+            });
         };
         if !record.is_open_to(self.connection()) {
-            return Err(Refusal::ResourceLocked { queue: queue.clone(), vhost });
+            return Err(Refusal::ResourceLocked {
+                queue: queue.clone(),
+                vhost,
+            });
         }
         Ok(record.clone())
     }
 
     pub(super) fn live(&self, record: &QueueRecord) -> Result<Arc<Queue>, Refusal> {
-        self.node.queue(record.id).ok_or_else(|| Refusal::QueueNotFound {
-            queue: record.name.clone(),
-            vhost: record.vhost.clone(),
-        })
+        self.node
+            .queue(record.id)
+            .ok_or_else(|| Refusal::QueueNotFound {
+                queue: record.name.clone(),
+                vhost: record.vhost.clone(),
+            })
     }
 
     /// `queue.bind`.
@@ -383,13 +432,20 @@ impl Channel {
     pub async fn purge_queue(&mut self, queue: QueueName) -> Result<u32, Refusal> {
         self.settle_down().await;
         let queue = self.named(queue)?;
-        self.access.check(&self.node, &Operation::QueueRead { queue: queue.as_str() })?;
+        self.access.check(
+            &self.node,
+            &Operation::QueueRead {
+                queue: queue.as_str(),
+            },
+        )?;
         let queue = self.live(&*self.open_queue(&queue)?)?;
         let mut after = After::default();
         let purged = queue.purge(&self.node, &mut after);
         self.node.carry_out(&queue, after);
         if let Lane::Group(group) = queue.lane {
-            self.node.groups.barrier(group, &self.node.pressure, &self.holder);
+            self.node
+                .groups
+                .barrier(group, &self.node.pressure, &self.holder);
             self.settle_down().await;
         }
         Ok(u32::try_from(purged).unwrap_or(u32::MAX))
@@ -407,7 +463,12 @@ impl Channel {
     ) -> Result<u32, Refusal> {
         self.settle_down().await;
         let queue = self.named(queue)?;
-        self.access.check(&self.node, &Operation::QueueDelete { queue: queue.as_str() })?;
+        self.access.check(
+            &self.node,
+            &Operation::QueueDelete {
+                queue: queue.as_str(),
+            },
+        )?;
         let record = match self.open_queue(&queue) {
             Ok(record) => Some(record),
             // rabbitmq: deleting what does not exist is no error.
@@ -427,6 +488,10 @@ impl Channel {
             consumers: counts.consumers,
             ready: counts.ready,
         };
+        // rabbitmq: the channel's own consumers hear of it after delete-ok; some clients take a
+        // cancel in its place for a failure.
+        self.holder.hold_cancels();
+        self.cancels_held = true;
         self.change(MetadataChange::DeleteQueue(deletion)).await?;
         Ok(u32::try_from(counts.ready).unwrap_or(u32::MAX))
     }

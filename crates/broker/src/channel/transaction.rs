@@ -28,16 +28,26 @@ impl Channel {
     /// The channel is confirming.
     pub fn tx_select(&mut self) -> Result<(), Refusal> {
         self.mode.select_tx()?;
-        self.holder.facts.transactional.store(true, Ordering::Relaxed);
+        self.holder
+            .facts
+            .transactional
+            .store(true, Ordering::Relaxed);
         Ok(())
     }
 
     /// Holds a publish until the commit.
-    pub(super) fn hold(&mut self, publish: &Publish<'_>, prepared: Prepared) -> Result<(), Refusal> {
+    pub(super) fn hold(
+        &mut self,
+        publish: &Publish<'_>,
+        prepared: Prepared,
+    ) -> Result<(), Refusal> {
         let bytes = publish.properties.len() + publish.body.len();
         if self.transaction_bytes + bytes > TRANSACTION_BYTES_MAX {
             let limit = TRANSACTION_BYTES_MAX as u64;
-            return Err(Refusal::TableFull { what: "transaction bytes".into(), limit });
+            return Err(Refusal::TableFull {
+                what: "transaction bytes".into(),
+                limit,
+            });
         }
         self.transaction_bytes += bytes;
         self.transaction.publish(HeldPublish {
@@ -54,7 +64,10 @@ impl Channel {
 
     /// Tells listings how many publishes wait for the commit.
     fn show_uncommitted(&self) {
-        self.holder.facts.uncommitted.store(self.transaction.len() as u64, Ordering::Relaxed);
+        self.holder
+            .facts
+            .uncommitted
+            .store(self.transaction.len() as u64, Ordering::Relaxed);
     }
 
     /// `tx.commit`: everything held back takes effect; done when all of it is safe.
@@ -64,7 +77,10 @@ impl Channel {
     pub async fn tx_commit(&mut self) -> Result<(), Refusal> {
         self.mode.check_tx()?;
         self.transaction_bytes = 0;
-        let TransactionParts { publishes, settlements } = self.transaction.commit();
+        let TransactionParts {
+            publishes,
+            settlements,
+        } = self.transaction.commit();
         self.show_uncommitted();
         let receipt = Arc::new(CommitReceipt::default());
         for held in &publishes {
@@ -79,7 +95,8 @@ impl Channel {
             self.send(&publish, &held.prepared, Some(&receipt));
         }
         for (how, items) in settlements {
-            self.settles.extend(items.iter().map(|item| (item.queue, item.entry, how)));
+            self.settles
+                .extend(items.iter().map(|item| (item.queue, item.entry, how)));
         }
         self.settle_down().await;
         match receipt.was_refused() {
@@ -96,7 +113,8 @@ impl Channel {
     pub fn tx_rollback(&mut self) -> Result<(), Refusal> {
         self.mode.check_tx()?;
         self.transaction_bytes = 0;
-        self.transaction.rollback(&mut self.holder.deliveries.lock().unacked);
+        self.transaction
+            .rollback(&mut self.holder.deliveries.lock().unacked);
         self.show_uncommitted();
         Ok(())
     }

@@ -92,7 +92,13 @@ impl ConnectionView {
 
     /// The open channels, in the order in which they were opened.
     pub fn channels(&self) -> Vec<ChannelView> {
-        self.0.channels.lock().iter().cloned().map(ChannelView).collect()
+        self.0
+            .channels
+            .lock()
+            .iter()
+            .cloned()
+            .map(ChannelView)
+            .collect()
     }
 }
 

@@ -9,7 +9,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering};
 
 use broker_core::VhostName;
+use broker_core::dead_letter::DeathReason;
 use broker_core::metadata::MetadataEvent;
+use broker_core::settings::QueueKind;
 use dashmap::DashMap;
 use parking_lot::Mutex;
 
@@ -22,7 +24,10 @@ pub(crate) struct Tally(AtomicU64);
 impl Tally {
     pub(crate) fn add(&self, count: u64) {
         // Not a fetch_add: nobody else writes.
-        self.0.store(self.0.load(Ordering::Relaxed).wrapping_add(count), Ordering::Relaxed);
+        self.0.store(
+            self.0.load(Ordering::Relaxed).wrapping_add(count),
+            Ordering::Relaxed,
+        );
     }
 
     pub(crate) fn get(&self) -> u64 {
@@ -94,6 +99,19 @@ pub struct QueueTraffic {
     pub redeliver: u64,
 }
 
+impl AddAssign for QueueTraffic {
+    fn add_assign(&mut self, other: Self) {
+        self.publish += other.publish;
+        self.deliver += other.deliver;
+        self.deliver_no_ack += other.deliver_no_ack;
+        self.get += other.get;
+        self.get_no_ack += other.get_no_ack;
+        self.get_empty += other.get_empty;
+        self.ack += other.ack;
+        self.redeliver += other.redeliver;
+    }
+}
+
 impl QueueTraffic {
     pub(crate) fn delivered(&mut self, no_ack: bool, redelivered: bool) {
         match no_ack {
@@ -120,6 +138,90 @@ pub(crate) struct ChannelTraffic {
     pub(crate) drop_unroutable: Tally,
     pub(crate) get_empty: Tally,
     pub(crate) ack: Tally,
+    pub(crate) sizes: Sizes,
+}
+
+/// Upper bounds of the message sizes that are told apart, in bytes; the last class has none.
+// rabbitmq: message_size_bytes
+pub const SIZE_CLASSES: [u64; 8] =
+    [100, 1_000, 10_000, 100_000, 1_000_000, 10_000_000, 50_000_000, 100_000_000];
+
+/// Sizes of published messages.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SizeCounts {
+    /// Messages of each class of [`SIZE_CLASSES`], and larger ones.
+    pub messages: [u64; SIZE_CLASSES.len() + 1],
+    /// Bytes of all.
+    pub bytes: u64,
+}
+
+impl AddAssign for SizeCounts {
+    fn add_assign(&mut self, other: Self) {
+        for (sum, count) in self.messages.iter_mut().zip(other.messages) {
+            *sum += count;
+        }
+        self.bytes += other.bytes;
+    }
+}
+
+/// Sizes of the messages that one channel published.
+#[derive(Debug, Default)]
+pub(crate) struct Sizes {
+    messages: [Tally; SIZE_CLASSES.len() + 1],
+    bytes: Tally,
+}
+
+impl Sizes {
+    pub(crate) fn published(&self, bytes: usize) {
+        let bytes = bytes as u64;
+        let class = SIZE_CLASSES.iter().position(|bound| bytes <= *bound);
+        self.messages[class.unwrap_or(SIZE_CLASSES.len())].add(1);
+        self.bytes.add(bytes);
+    }
+
+    pub(crate) fn counts(&self) -> SizeCounts {
+        let mut counts = SizeCounts { bytes: self.bytes.get(), ..SizeCounts::default() };
+        for (count, tally) in counts.messages.iter_mut().zip(&self.messages) {
+            *count = tally.get();
+        }
+        counts
+    }
+}
+
+/// How surely dead letters reach their targets; the index of a [`DeathCounts`] row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DeathStrategy {
+    /// Once at most.
+    AtMostOnce,
+    /// Until a target confirms.
+    AtLeastOnce,
+    /// There is nowhere to go.
+    Disabled,
+}
+
+/// Messages that died, by reason and strategy, in queues of one type.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DeathCounts {
+    /// Rows by [`DeathReason`] in its order, columns by [`DeathStrategy`] in its order.
+    pub dead: [[u64; 3]; 4],
+    /// Dead letters that their targets confirmed.
+    pub confirmed: u64,
+}
+
+#[derive(Debug, Default)]
+struct Deaths {
+    dead: [[AtomicU64; 3]; 4],
+    confirmed: AtomicU64,
+}
+
+impl Deaths {
+    fn counts(&self) -> DeathCounts {
+        let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        DeathCounts {
+            dead: self.dead.each_ref().map(|row| row.each_ref().map(load)),
+            confirmed: load(&self.confirmed),
+        }
+    }
 }
 
 /// What a channel's owner has set on it, for listings.
@@ -142,12 +244,16 @@ impl ExchangeTraffic {
     /// Many channels publish to one exchange: each adds what it gathered over a turn.
     fn add(&self, published_in: u64, published_out: u64) {
         self.published_in.fetch_add(published_in, Ordering::Relaxed);
-        self.published_out.fetch_add(published_out, Ordering::Relaxed);
+        self.published_out
+            .fetch_add(published_out, Ordering::Relaxed);
     }
 
     /// Messages that came in, and copies that left for queues.
     pub(crate) fn counts(&self) -> (u64, u64) {
-        (self.published_in.load(Ordering::Relaxed), self.published_out.load(Ordering::Relaxed))
+        (
+            self.published_in.load(Ordering::Relaxed),
+            self.published_out.load(Ordering::Relaxed),
+        )
     }
 }
 
@@ -161,7 +267,11 @@ pub(crate) struct ExchangeTally {
 
 impl ExchangeTally {
     pub(crate) fn published(&mut self, exchange: &Arc<ExchangeTraffic>, copies: u64) {
-        if !self.exchange.as_ref().is_some_and(|current| Arc::ptr_eq(current, exchange)) {
+        if !self
+            .exchange
+            .as_ref()
+            .is_some_and(|current| Arc::ptr_eq(current, exchange))
+        {
             self.flush();
             self.exchange = Some(exchange.clone());
         }
@@ -190,12 +300,17 @@ pub(crate) struct ExchangeTable {
 impl ExchangeTable {
     /// The counters of an exchange, made when they are first asked for.
     pub(crate) fn of(&self, vhost: &VhostName, exchange: &str) -> Arc<ExchangeTraffic> {
-        self.by_name.entry((vhost.clone(), exchange.into())).or_default().clone()
+        self.by_name
+            .entry((vhost.clone(), exchange.into()))
+            .or_default()
+            .clone()
     }
 
     pub(crate) fn find(&self, vhost: &VhostName, exchange: &str) -> Option<Arc<ExchangeTraffic>> {
         let key = (vhost.clone(), exchange.into());
-        self.by_name.get(&key).map(|traffic| traffic.value().clone())
+        self.by_name
+            .get(&key)
+            .map(|traffic| traffic.value().clone())
     }
 }
 
@@ -233,6 +348,18 @@ pub(crate) struct NodeTraffic {
     closed: DashMap<VhostName, TrafficCounts>,
     /// Of channels whose vhost is gone.
     of_deleted_vhosts: Mutex<TrafficCounts>,
+    /// Of channels that are closed.
+    sizes: Mutex<SizeCounts>,
+    /// Of queues that are deleted: classic, quorum.
+    deleted_queues: [Mutex<QueueTraffic>; 2],
+    deaths: [Deaths; 2],
+}
+
+fn of_kind(kind: QueueKind) -> usize {
+    match kind {
+        QueueKind::Classic => 0,
+        QueueKind::Quorum => 1,
+    }
 }
 
 fn count(counter: &AtomicU64) {
@@ -259,6 +386,36 @@ impl NodeTraffic {
         }
         let vhost = holder.session.options.vhost.clone();
         *self.closed.entry(vhost).or_default() += holder.traffic_counts();
+        *self.sizes.lock() += holder.traffic.sizes.counts();
+    }
+
+    /// A queue has ended: what it did stays in the sums.
+    pub(crate) fn queue_deleted(&self, kind: QueueKind, traffic: QueueTraffic) {
+        *self.deleted_queues[of_kind(kind)].lock() += traffic;
+    }
+
+    /// What deleted queues of a type did.
+    pub(crate) fn of_deleted_queues(&self, kind: QueueKind) -> QueueTraffic {
+        *self.deleted_queues[of_kind(kind)].lock()
+    }
+
+    /// A message died.
+    pub(crate) fn died(&self, kind: QueueKind, reason: DeathReason, strategy: DeathStrategy) {
+        count(&self.deaths[of_kind(kind)].dead[reason as usize][strategy as usize]);
+    }
+
+    /// All targets of a dead letter have it.
+    pub(crate) fn dead_letter_confirmed(&self, kind: QueueKind) {
+        count(&self.deaths[of_kind(kind)].confirmed);
+    }
+
+    pub(crate) fn deaths(&self, kind: QueueKind) -> DeathCounts {
+        self.deaths[of_kind(kind)].counts()
+    }
+
+    /// Sizes of what channels that are closed published.
+    pub(crate) fn sizes(&self) -> SizeCounts {
+        *self.sizes.lock()
     }
 
     /// Notes what the metadata says came or went.
@@ -300,7 +457,10 @@ impl NodeTraffic {
 
     /// What channels that are closed did, by vhost that exists, and in vhosts that do not.
     pub(crate) fn closed(&self) -> (Vec<(VhostName, TrafficCounts)>, TrafficCounts) {
-        let by_vhost = self.closed.iter().map(|entry| (entry.key().clone(), *entry.value()));
+        let by_vhost = self
+            .closed
+            .iter()
+            .map(|entry| (entry.key().clone(), *entry.value()));
         (by_vhost.collect(), *self.of_deleted_vhosts.lock())
     }
 }

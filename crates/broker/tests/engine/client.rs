@@ -17,11 +17,25 @@ use tokio::sync::Notify;
 /// Something that left on a channel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Left {
-    Deliver { tag: u64, redelivered: bool, body: String },
-    Ack { tag: u64, multiple: bool },
-    Nack { tag: u64, multiple: bool },
-    Return { body: String },
-    Cancel { consumer: String },
+    Deliver {
+        tag: u64,
+        redelivered: bool,
+        body: String,
+    },
+    Ack {
+        tag: u64,
+        multiple: bool,
+    },
+    Nack {
+        tag: u64,
+        multiple: bool,
+    },
+    Return {
+        body: String,
+    },
+    Cancel {
+        consumer: String,
+    },
 }
 
 #[derive(Default)]
@@ -35,21 +49,36 @@ impl Outbox for Collector {
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         let mut left = self.left.lock().unwrap();
         left.extend(out.iter().map(|outgoing| match outgoing {
-            Outgoing::Deliver { delivery_tag, redelivered, message, .. } => Left::Deliver {
+            Outgoing::Deliver {
+                delivery_tag,
+                redelivered,
+                message,
+                ..
+            } => Left::Deliver {
                 tag: *delivery_tag,
                 redelivered: *redelivered,
                 body: text(message.body),
             },
-            Outgoing::Ack { delivery_tag, multiple } => {
-                Left::Ack { tag: *delivery_tag, multiple: *multiple }
-            }
-            Outgoing::Nack { delivery_tag, multiple } => {
-                Left::Nack { tag: *delivery_tag, multiple: *multiple }
-            }
-            Outgoing::Return { message } => Left::Return { body: text(message.body) },
-            Outgoing::CancelConsumer { consumer_tag } => {
-                Left::Cancel { consumer: (*consumer_tag).to_owned() }
-            }
+            Outgoing::Ack {
+                delivery_tag,
+                multiple,
+            } => Left::Ack {
+                tag: *delivery_tag,
+                multiple: *multiple,
+            },
+            Outgoing::Nack {
+                delivery_tag,
+                multiple,
+            } => Left::Nack {
+                tag: *delivery_tag,
+                multiple: *multiple,
+            },
+            Outgoing::Return { message } => Left::Return {
+                body: text(message.body),
+            },
+            Outgoing::CancelConsumer { consumer_tag } => Left::Cancel {
+                consumer: (*consumer_tag).to_owned(),
+            },
         }));
         drop(left);
         self.more.notify_waiters();
@@ -64,7 +93,10 @@ pub(crate) async fn open(dir: &Path) -> Broker {
         let vhost = VhostName::new("/");
         let user = UserName::new("guest");
         let changes = [
-            MetadataChange::PutVhost { vhost: vhost.clone(), record: VhostRecord::default() },
+            MetadataChange::PutVhost {
+                vhost: vhost.clone(),
+                record: VhostRecord::default(),
+            },
             MetadataChange::PutUser {
                 user: user.clone(),
                 password_hash: "".into(),
@@ -96,8 +128,9 @@ pub(crate) struct Client {
 impl Client {
     pub(crate) fn connect(broker: &Broker) -> Self {
         let outbox = Arc::new(Collector::default());
-        let capabilities: Table =
-            [("consumer_cancel_notify", Value::Bool(true))].into_iter().collect();
+        let capabilities: Table = [("consumer_cancel_notify", Value::Bool(true))]
+            .into_iter()
+            .collect();
         let address = "127.0.0.1:5672".parse().unwrap();
         let session = broker
             .open_session(SessionOptions {
@@ -116,10 +149,20 @@ impl Client {
             })
             .unwrap();
         let channel = session.open_channel(1).unwrap();
-        Self { session, channel, outbox, acked: HashSet::new() }
+        Self {
+            session,
+            channel,
+            outbox,
+            acked: HashSet::new(),
+        }
     }
 
-    pub(crate) async fn declare(&mut self, queue: &str, durable: bool, arguments: &[(&str, Value)]) {
+    pub(crate) async fn declare(
+        &mut self,
+        queue: &str,
+        durable: bool,
+        arguments: &[(&str, Value)],
+    ) {
         self.channel
             .declare_queue(DeclareQueue {
                 queue: QueueName::new(queue),
@@ -154,7 +197,13 @@ impl Client {
         self.publish_with(exchange, key, body, &[0, 0]);
     }
 
-    pub(crate) fn publish_with(&mut self, exchange: &str, key: &str, body: &str, properties: &[u8]) {
+    pub(crate) fn publish_with(
+        &mut self,
+        exchange: &str,
+        key: &str,
+        body: &str,
+        properties: &[u8],
+    ) {
         self.channel
             .publish(Publish {
                 exchange,
@@ -192,7 +241,10 @@ impl Client {
         };
         match tokio::time::timeout(Duration::from_secs(20), waiting).await {
             Ok(left) => left,
-            Err(_) => panic!("expected {count} to leave, got {:?}", self.outbox.left.lock().unwrap()),
+            Err(_) => panic!(
+                "expected {count} to leave, got {:?}",
+                self.outbox.left.lock().unwrap()
+            ),
         }
     }
 
@@ -201,8 +253,14 @@ impl Client {
         while !(1..=up_to).all(|number| self.acked.contains(&number)) {
             for left in self.left(1).await {
                 match left {
-                    Left::Ack { tag, multiple: true } => self.acked.extend(1..=tag),
-                    Left::Ack { tag, multiple: false } => self.acked.extend([tag]),
+                    Left::Ack {
+                        tag,
+                        multiple: true,
+                    } => self.acked.extend(1..=tag),
+                    Left::Ack {
+                        tag,
+                        multiple: false,
+                    } => self.acked.extend([tag]),
                     other => panic!("expected acks, got {other:?}"),
                 }
             }
@@ -211,8 +269,14 @@ impl Client {
 
     /// Takes one message by `basic.get`, with an ack.
     pub(crate) async fn get(&mut self, queue: &str) -> Option<(String, bool)> {
-        let got = self.channel.get(QueueName::new(queue), true).await.unwrap()?;
-        let body = got.with_view(|view| String::from_utf8_lossy(view.body).into_owned()).unwrap();
+        let got = self
+            .channel
+            .get(QueueName::new(queue), true)
+            .await
+            .unwrap()?;
+        let body = got
+            .with_view(|view| String::from_utf8_lossy(view.body).into_owned())
+            .unwrap();
         Some((body, got.redelivered))
     }
 

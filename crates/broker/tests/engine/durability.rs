@@ -30,7 +30,10 @@ async fn persistent_messages_survive_a_restart_and_transient_ones_do_not() {
     // A quorum queue stores everything.
     assert_eq!(client.drain("quorum").await, ["persistent", "transient"]);
     let gone = client.channel.get(QueueName::new("transient"), true).await;
-    assert_eq!(gone.unwrap_err().to_string(), "no queue 'transient' in vhost '/'");
+    assert_eq!(
+        gone.unwrap_err().to_string(),
+        "no queue 'transient' in vhost '/'"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -46,7 +49,11 @@ async fn acked_messages_stay_gone_and_returned_ones_keep_their_counts() {
     client.channel.end_turn();
     client.confirmed(3).await;
     for _ in 0..2 {
-        client.channel.get(QueueName::new("q"), false).await.unwrap();
+        client
+            .channel
+            .get(QueueName::new("q"), false)
+            .await
+            .unwrap();
     }
     client.channel.ack(1, false).unwrap();
     client.channel.reject(2, true).unwrap();

@@ -5,7 +5,11 @@ use broker_core::{ExchangeName, QueueName};
 use crate::client::{Client, Left, open, quorum};
 
 fn deliver(tag: u64, body: &str) -> Left {
-    Left::Deliver { tag, redelivered: false, body: body.into() }
+    Left::Deliver {
+        tag,
+        redelivered: false,
+        body: body.into(),
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -74,7 +78,15 @@ async fn an_unroutable_mandatory_message_returns_before_its_confirm() {
     client.channel.end_turn();
     assert_eq!(
         client.left(2).await,
-        [Left::Return { body: "lost".into() }, Left::Ack { tag: 1, multiple: false }]
+        [
+            Left::Return {
+                body: "lost".into()
+            },
+            Left::Ack {
+                tag: 1,
+                multiple: false
+            }
+        ]
     );
 }
 
@@ -126,7 +138,11 @@ async fn rejected_messages_come_back_redelivered() {
     client.channel.end_turn();
     assert_eq!(
         client.left(1).await,
-        [Left::Deliver { tag: 2, redelivered: true, body: "a".into() }]
+        [Left::Deliver {
+            tag: 2,
+            redelivered: true,
+            body: "a".into()
+        }]
     );
 }
 
@@ -138,8 +154,17 @@ async fn consumers_are_told_when_their_queue_is_deleted() {
     client.declare("q", false, &[]).await;
     client.consume("q", "c", true).await;
     let mut other = Client::connect(&broker);
-    other.channel.delete_queue(QueueName::new("q"), false, false).await.unwrap();
-    assert_eq!(client.left(1).await, [Left::Cancel { consumer: "c".into() }]);
+    other
+        .channel
+        .delete_queue(QueueName::new("q"), false, false)
+        .await
+        .unwrap();
+    assert_eq!(
+        client.left(1).await,
+        [Left::Cancel {
+            consumer: "c".into()
+        }]
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -171,6 +196,13 @@ async fn publishing_to_a_missing_exchange_is_refused() {
         properties: &[0, 0],
         body: b"",
     });
-    assert_eq!(refused.unwrap_err().to_string(), "no exchange 'nope' in vhost '/'");
-    client.channel.delete_exchange(ExchangeName::new("nope"), false).await.unwrap();
+    assert_eq!(
+        refused.unwrap_err().to_string(),
+        "no exchange 'nope' in vhost '/'"
+    );
+    client
+        .channel
+        .delete_exchange(ExchangeName::new("nope"), false)
+        .await
+        .unwrap();
 }

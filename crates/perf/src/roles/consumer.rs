@@ -6,9 +6,10 @@ use std::sync::Arc;
 use amqp::protocol::{AMQPClass, basic, channel};
 use amqp::{BasicAck, BasicNack, Method, encode_ack, encode_method, encode_nack};
 
+use super::incoming::{Arrived, Delivery, Incoming};
 use super::service::Service;
 use super::{Turn, close_channel, obey_flow};
-use crate::body::{Filler, IDENTITY_BYTES, RunMark, STAMP_BYTES, Stamp};
+use crate::body::{Filler, IDENTITY_BYTES, RunMark};
 use crate::client::ClientFault;
 use crate::orders::Order;
 use crate::verify::{OrderCheck, Sighting, Witness};
@@ -48,7 +49,7 @@ pub(crate) struct Consumer {
     /// Which queue is asked next.
     next_get: usize,
     get: Get,
-    incoming: Option<Incoming>,
+    incoming: Incoming,
     service: Option<Service<Delivery>>,
     first_deliveries: u32,
     /// Deliveries since the last ack, and the last of them.
@@ -74,25 +75,6 @@ enum Get {
     Asked,
 }
 
-/// A delivery whose body is still coming.
-#[derive(Clone, Copy, Debug)]
-struct Incoming {
-    delivery: Delivery,
-    body_bytes: usize,
-    got_bytes: usize,
-    stamp: Option<Stamp>,
-    intact: bool,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Delivery {
-    tag: u64,
-    redelivered: bool,
-    queue: u32,
-    /// Which message of this run it is.
-    sighting: Option<Sighting>,
-}
-
 impl Consumer {
     pub(crate) fn new(plan: ConsumerPlan) -> Self {
         Self {
@@ -102,7 +84,7 @@ impl Consumer {
             subscribed: 0,
             next_get: 0,
             get: Get::Due { at_ns: 0 },
-            incoming: None,
+            incoming: Incoming::default(),
             first_deliveries: 0,
             unacked: 0,
             unacked_tag: 0,
@@ -195,14 +177,16 @@ impl Consumer {
         match method {
             Method::BasicDeliver(deliver) => {
                 let queue = self.queue_of(deliver.consumer_tag)?;
-                self.expect_content(deliver.delivery_tag, deliver.redelivered, queue);
+                self.incoming
+                    .begin(deliver.delivery_tag, deliver.redelivered, queue);
                 Ok(())
             }
             Method::BasicGetOk(get_ok) => {
                 let queue = self.plan.queues[self.next_get].0;
                 self.next_queue();
                 self.get = Get::Due { at_ns: 0 };
-                self.expect_content(get_ok.delivery_tag, get_ok.redelivered, queue);
+                self.incoming
+                    .begin(get_ok.delivery_tag, get_ok.redelivered, queue);
                 Ok(())
             }
             Method::Other(other) => self.on_other(&other.call, turn),
@@ -260,62 +244,35 @@ impl Consumer {
             .map_err(|_| ClientFault::unexpected(consumer_tag, "one of our consumer tags"))
     }
 
-    fn expect_content(&mut self, tag: u64, redelivered: bool, queue: u32) {
-        self.incoming = Some(Incoming {
-            delivery: Delivery {
-                tag,
-                redelivered,
-                queue,
-                sighting: None,
-            },
-            body_bytes: 0,
-            got_bytes: 0,
-            stamp: None,
-            intact: true,
-        });
-    }
-
     pub(crate) fn on_header(&mut self, body_bytes: u64, turn: &mut Turn<'_>) {
-        if let Some(incoming) = &mut self.incoming {
-            incoming.body_bytes = usize::try_from(body_bytes).unwrap_or(usize::MAX);
-        }
-        self.take_if_whole(turn);
+        let arrived = self.incoming.header(body_bytes);
+        self.take_unless_closing(arrived, turn);
     }
 
     pub(crate) fn on_body(&mut self, piece: &[u8], turn: &mut Turn<'_>) {
-        let Some(incoming) = &mut self.incoming else {
-            return;
-        };
-        if incoming.got_bytes == 0 {
-            incoming.stamp = Stamp::read(&piece[..piece.len().min(STAMP_BYTES)]);
-        }
-        if let Some(filler) = &self.plan.filler {
-            incoming.intact &= filler.matches(incoming.got_bytes, piece, incoming.body_bytes);
-        }
-        incoming.got_bytes += piece.len();
-        self.take_if_whole(turn);
+        let arrived = self.incoming.piece(piece, self.plan.filler.as_ref());
+        self.take_unless_closing(arrived, turn);
     }
 
-    fn take_if_whole(&mut self, turn: &mut Turn<'_>) {
-        let whole = |incoming: &Incoming| incoming.got_bytes >= incoming.body_bytes;
-        // After close was sent, what still comes is not kept: it goes back to its queue.
-        if let Some(incoming) = self.incoming.take_if(|incoming| whole(incoming))
+    /// After close was sent, what still comes is not kept: it goes back to its queue.
+    fn take_unless_closing(&mut self, arrived: Option<Arrived>, turn: &mut Turn<'_>) {
+        if let Some(arrived) = arrived
             && self.stage != Stage::Closing
         {
-            self.take(incoming, turn);
+            self.take(arrived, turn);
         }
     }
 
-    fn take(&mut self, incoming: Incoming, turn: &mut Turn<'_>) {
+    fn take(&mut self, arrived: Arrived, turn: &mut Turn<'_>) {
         let counts = &mut turn.tally.counts;
-        let mut delivery = incoming.delivery;
+        let mut delivery = arrived.delivery;
         counts.redelivered += u64::from(delivery.redelivered);
-        counts.consumed_bytes += incoming.body_bytes as u64;
+        counts.consumed_bytes += arrived.body_bytes as u64;
         turn.tally.last.consumed_ns = turn.now_ns;
         let mark = self.plan.mark;
-        match incoming.stamp.filter(|stamp| stamp.identity.mark == mark) {
+        match arrived.stamp.filter(|stamp| stamp.identity.mark == mark) {
             Some(stamp) => {
-                counts.corrupted += u64::from(!incoming.intact);
+                counts.corrupted += u64::from(!arrived.intact);
                 if let Some(published_ns) = stamp.published_ns {
                     let latency_ns = turn.now_ns.saturating_sub(published_ns);
                     turn.tally.latency.record(latency_ns);
@@ -332,7 +289,7 @@ impl Consumer {
                 delivery.sighting = Some(sighting);
             }
             // Bodies too small for a stamp are nobody's.
-            None => counts.foreign += u64::from(incoming.body_bytes >= IDENTITY_BYTES),
+            None => counts.foreign += u64::from(arrived.body_bytes >= IDENTITY_BYTES),
         }
         match &mut self.service {
             Some(service) => service.arrive(turn.now_ns, delivery),

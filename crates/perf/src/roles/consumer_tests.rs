@@ -5,7 +5,7 @@ use std::sync::Mutex;
 use amqp::{BasicDeliver, BasicGetOk, FrameDecoder, FrameKind, OtherMethod};
 
 use super::*;
-use crate::body::Identity;
+use crate::body::{Identity, STAMP_BYTES, Stamp};
 use crate::figures::Tally;
 use crate::orders::Orders;
 use crate::random::Random;

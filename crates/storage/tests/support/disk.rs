@@ -155,27 +155,22 @@ impl SimulatedDisk {
 
     /// What a restart finds when the crash comes after so many steps.
     pub fn after_crash(&self, steps: usize, unsynced: Unsynced, dice: &mut Dice) -> Self {
+        let reported = self.highest_note(steps);
         let steps = self.0.lock().steps[..steps].to_vec();
         let mut durable = Durable::default();
-        steps.into_iter().for_each(|step| durable.step(step));
+        steps.iter().cloned().for_each(|step| durable.step(step));
         let (files, names) = durable.settle(unsynced, dice);
-        // The restart's own record begins with all that is there, durable.
         let mut world = World {
             files,
             names,
             ..World::default()
         };
-        for (path, inode) in world.names.clone() {
-            world.steps.push(Step::Create { path, inode });
-            let data = world.files[inode].clone();
-            world.steps.push(Step::Write {
-                inode,
-                offset: 0,
-                data,
-            });
-            world.steps.push(Step::Sync { inode });
+        if unsynced == Unsynced::Kept {
+            // The page cache lives on, and a later power cut may still take what nobody syncs.
+            world.steps = steps;
+        } else {
+            world.begin(reported);
         }
-        world.steps.push(Step::SyncDir);
         Self(Arc::new(Mutex::new(world)))
     }
 }
@@ -317,6 +312,22 @@ fn tear(file: &mut Vec<u8>, step: &Step, dice: &mut Dice) {
 }
 
 impl World {
+    /// Begins the record with all that is there, durable, and with what was promised.
+    fn begin(&mut self, reported: u64) {
+        for (path, inode) in self.names.clone() {
+            self.steps.push(Step::Create { path, inode });
+            let data = self.files[inode].clone();
+            self.steps.push(Step::Write {
+                inode,
+                offset: 0,
+                data,
+            });
+            self.steps.push(Step::Sync { inode });
+        }
+        self.steps.push(Step::SyncDir);
+        self.steps.push(Step::Note(reported));
+    }
+
     fn find(&self, path: &Path) -> io::Result<usize> {
         self.names
             .get(path)

@@ -147,3 +147,30 @@ async fn a_client_pauses_and_resumes_its_deliveries() {
     let said = client.listen().await;
     assert!(matches!(said, Said::Deliver { channel: 1, .. }), "{said:?}");
 }
+
+#[tokio::test]
+async fn a_client_flow_may_be_refused_as_rabbitmq_does() {
+    let world = World::with(AmqpServerOptions {
+        obeys_client_flow: false,
+        ..quick()
+    })
+    .await;
+    let mut client = world.open_channel().await;
+    let flow = |active| AMQPClass::Channel(channel::AMQPMethod::Flow(channel::Flow { active }));
+    client.say(1, flow(true)).await;
+    let flow_ok = channel::AMQPMethod::FlowOk(channel::FlowOk { active: true });
+    assert_eq!(
+        client.listen().await,
+        Said::Method(1, AMQPClass::Channel(flow_ok))
+    );
+    client.say(1, flow(false)).await;
+    assert_eq!(
+        client.closed().await,
+        Closed {
+            channel: 0,
+            code: 540,
+            text: "NOT_IMPLEMENTED - active=false".to_owned(),
+            at: (20, 20),
+        }
+    );
+}

@@ -47,7 +47,8 @@ impl Bare {
             })
             .expect("a session");
         let traits = ClientTraits::of(properties);
-        let serving = Serving::new(Arc::new(session), outbox.clone(), tuned, traits, 1 << 20);
+        let options = &world.context.options;
+        let serving = Serving::new(Arc::new(session), outbox.clone(), tuned, traits, options);
         let mut bare = Self { serving, outbox };
         bare.hear(&frame(1, 1, &[0, 20, 0, 10, 0]))
             .await

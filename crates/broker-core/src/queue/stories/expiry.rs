@@ -129,3 +129,28 @@ fn an_unused_queue_expires_and_use_renews_it() {
         ",
     );
 }
+
+#[test]
+fn one_call_expires_a_bounded_number_and_the_deadline_stays_in_the_past() {
+    use crate::queue::*;
+    use crate::settings::{QueueKind, QueueSettings};
+    use crate::time::Timestamp;
+
+    let settings = QueueSettings {
+        message_ttl_ms: Some(10),
+        ..QueueSettings::default()
+    };
+    let mut queue = QueueMachine::new(QueueKind::Classic, &settings, Timestamp(0));
+    let mut out = Vec::new();
+    for id in 1..=10_000 {
+        queue.enqueue(Timestamp(0), Entry::new(EntryId(id), id, 1), &mut out);
+    }
+    let (now, mut calls) = (Timestamp(10), 0);
+    while queue.next_deadline().is_some_and(|due| due <= now) {
+        queue.on_deadline(now, &mut out);
+        assert!(out.len() <= WORK_PER_CALL_MAX as usize);
+        out.clear();
+        calls += 1;
+    }
+    assert_eq!((calls, queue.counts().messages()), (3, 0));
+}

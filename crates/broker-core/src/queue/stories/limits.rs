@@ -186,3 +186,26 @@ fn flow_control_drops_and_refuses_nothing() {
         ",
     );
 }
+
+#[test]
+fn a_lowered_limit_drops_a_bounded_number_per_call() {
+    use crate::queue::*;
+    use crate::settings::{QueueKind, QueueSettings};
+    use crate::time::Timestamp;
+
+    let now = Timestamp(5);
+    let mut settings = QueueSettings::default();
+    let mut queue = QueueMachine::new(QueueKind::Classic, &settings, now);
+    let mut out = Vec::new();
+    for id in 1..=10_000 {
+        queue.enqueue(now, Entry::new(EntryId(id), id, 1), &mut out);
+    }
+    settings.max_length = Some(100);
+    queue.reconfigure(now, &settings, &mut out);
+    let mut calls = 1;
+    while queue.next_deadline().is_some_and(|due| due <= now) {
+        queue.on_deadline(now, &mut out);
+        calls += 1;
+    }
+    assert_eq!((calls, queue.counts().ready, out.len()), (3, 100, 9_900));
+}

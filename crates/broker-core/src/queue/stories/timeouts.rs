@@ -138,3 +138,42 @@ fn a_late_single_active_consumer_makes_room_when_it_holds_nothing_more() {
         ",
     );
 }
+
+#[test]
+fn one_call_takes_back_a_bounded_number_of_late_deliveries() {
+    use crate::names::ConsumerTag;
+    use crate::queue::*;
+    use crate::settings::{QueueKind, QueueSettings};
+    use crate::time::Timestamp;
+
+    let settings = QueueSettings {
+        consumer_timeout_ms: Some(10),
+        ..QueueSettings::default()
+    };
+    let mut queue = QueueMachine::new(QueueKind::Classic, &settings, Timestamp(0));
+    let mut out = Vec::new();
+    let consumer = Consumer::new(ConsumerId(1), HolderId(1), ConsumerTag::new("c"));
+    queue
+        .add_consumer(Timestamp(0), consumer, &mut out)
+        .expect("the first consumer");
+    for id in 1..=10_000 {
+        queue.enqueue(Timestamp(0), Entry::new(EntryId(id), id, 1), &mut out);
+    }
+    let mut budget = DispatchBudget {
+        messages: u32::MAX,
+        bytes: u64::MAX,
+    };
+    queue.dispatch(Timestamp(0), &mut budget, &mut out);
+    out.clear();
+    let (now, mut calls) = (Timestamp(10), 0);
+    while queue.next_deadline().is_some_and(|due| due <= now) {
+        queue.on_deadline(now, &mut out);
+        calls += 1;
+    }
+    assert_eq!((calls, queue.counts().ready), (3, 10_000));
+    // The channel is told once, however many calls it takes.
+    let told = out
+        .iter()
+        .filter(|effect| matches!(effect, Effect::TimedOut(_)));
+    assert_eq!(told.count(), 1);
+}
