@@ -2,4 +2,5 @@
 //! Knows where `integration-tests/run` puts the scripts' packages.
 
 mod lapin_client;
+mod load_tool;
 mod scripts;

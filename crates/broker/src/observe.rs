@@ -6,6 +6,7 @@
 //! needs. Must not know HTTP or JSON.
 
 mod client;
+mod messages;
 mod queue;
 pub(crate) mod traffic;
 
@@ -18,6 +19,7 @@ use broker_core::settings::QueueKind;
 use broker_core::{Refusal, VhostName};
 
 pub use client::{ChannelView, ConnectionView};
+pub use messages::{MessageState, QueuedMessage, Which};
 pub use queue::{ConsumerInfo, QueueView};
 pub use traffic::{
     ChurnCounts, DeathCounts, DeathStrategy, QueueTraffic, SIZE_CLASSES, SizeCounts, TrafficCounts,

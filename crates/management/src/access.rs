@@ -13,7 +13,7 @@ use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use broker_core::metadata::Metadata;
 use broker_core::permission::Operation;
-use broker_core::{Refusal, UserName, VhostName};
+use broker_core::{UserName, VhostName};
 
 use crate::error::{ACCESS_REFUSED, ApiError, Result};
 use crate::server::Peer;
@@ -123,7 +123,7 @@ impl FromRequestParts<Api> for Administrator {
 }
 
 /// Tag `monitoring` or better.
-pub(crate) struct Monitor(pub(crate) Caller);
+pub(crate) struct Monitor;
 
 impl FromRequestParts<Api> for Monitor {
     type Rejection = ApiError;
@@ -133,7 +133,7 @@ impl FromRequestParts<Api> for Monitor {
         if !caller.is_monitor() {
             return Err(ApiError::NotAuthorised("Not monitor user"));
         }
-        Ok(Self(caller))
+        Ok(Self)
     }
 }
 
@@ -196,17 +196,6 @@ fn basic_credentials(header: &str) -> Option<(String, Vec<u8>)> {
     let colon = decoded.iter().position(|octet| *octet == b':')?;
     let user = String::from_utf8(decoded[..colon].to_vec()).ok()?;
     Some((user, decoded[colon + 1..].to_vec()))
-}
-
-/// A refusal that hides the thing from a path: what the path names is missing.
-pub(crate) fn missing_object(refusal: Refusal) -> ApiError {
-    match refusal {
-        Refusal::VhostNotFound { .. }
-        | Refusal::QueueNotFound { .. }
-        | Refusal::ExchangeNotFound { .. }
-        | Refusal::UserNotFound { .. } => ApiError::ObjectNotFound,
-        other => other.into(),
-    }
 }
 
 #[cfg(test)]

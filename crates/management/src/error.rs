@@ -27,8 +27,6 @@ pub(crate) enum ApiError {
     Refused { error: &'static str, reason: Value },
     /// 412.
     Precondition(String),
-    /// 405, for things that exist and do not take the method.
-    MethodNotAllowed,
     /// 500: the text goes to the log.
     Broken(String),
 }
@@ -94,7 +92,6 @@ impl IntoResponse for ApiError {
             Self::Precondition(reason) => {
                 answer(StatusCode::PRECONDITION_FAILED, "precondition_failed", json!(reason))
             }
-            Self::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED.into_response(),
             Self::Broken(why) => {
                 tracing::error!(why, "a request to the HTTP API failed");
                 let reason = json!("see the log of the node");

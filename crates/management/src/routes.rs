@@ -44,6 +44,9 @@ const PUT: &str = "PUT, OPTIONS";
 const POST: &str = "POST, OPTIONS";
 const DELETE: &str = "DELETE, OPTIONS";
 
+pub(crate) use nodes::memory_parts;
+pub(crate) use overview::RUNTIME_VERSION;
+
 /// The HTTP API.
 pub(crate) fn api(state: Api) -> Router {
     let paths = Router::new()

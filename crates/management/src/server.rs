@@ -17,6 +17,7 @@ use tower::Layer;
 
 use crate::options::{ListenerInfo, ManagementOptions};
 use crate::paths;
+use crate::prometheus;
 use crate::routes;
 use crate::state::Api;
 
@@ -39,6 +40,16 @@ impl Management {
     pub fn bind_api(&self, address: SocketAddr) -> io::Result<HttpServer> {
         self.api.sample();
         self.bind(address, routes::api(self.api.clone()))
+    }
+
+    /// Listens for scrapers of metrics and for health probes. Must be called within a tokio
+    /// runtime.
+    ///
+    /// # Errors
+    /// The address is taken, not allowed or not there.
+    pub fn bind_metrics(&self, address: SocketAddr) -> io::Result<HttpServer> {
+        self.api.sample();
+        self.bind(address, prometheus::paths(self.api.clone()))
     }
 
     fn bind(&self, address: SocketAddr, router: axum::Router) -> io::Result<HttpServer> {

@@ -4,7 +4,7 @@ mod client;
 pub(crate) mod stats;
 mod topology;
 
-pub(crate) use client::{channel, connection, consumer, user_connection};
+pub(crate) use client::{channel, channel_details, connection, consumer, user_connection};
 pub(crate) use topology::{
     QueueDetail, binding, exchange, implicit_binding, properties_key, queue, vhost,
 };

@@ -55,6 +55,14 @@ impl Statistics {
         self.queues.series(&queue)
     }
 
+    pub(crate) fn queue_idle_since_ms(&self, queue: QueueId) -> Option<u64> {
+        self.queues.idle_since_ms(&queue)
+    }
+
+    pub(crate) fn channel_idle_since_ms(&self, channel: u64) -> Option<u64> {
+        self.channels.idle_since_ms(&channel)
+    }
+
     pub(crate) fn channel(&self, channel: u64) -> Option<&TrafficSeries> {
         self.channels.series(&channel)
     }
@@ -100,6 +108,7 @@ struct Row<const N: usize> {
     pass: u64,
     /// Samples without a change at the end of the series.
     still: usize,
+    changed_at_ms: u64,
     series: Option<Box<Series<N>>>,
 }
 
@@ -118,13 +127,21 @@ impl<K: Hash + Eq, const N: usize> Table<K, N> {
         self.pass += 1;
     }
 
-    /// Takes a sample. What is new began at zero.
+    /// Since when nothing has changed; `None` if something did in the last interval.
+    fn idle_since_ms(&self, key: &K) -> Option<u64> {
+        let row = self.rows.get(key)?;
+        (row.still > 0).then_some(row.changed_at_ms)
+    }
+
+    /// Takes a sample. What comes after the first pass began at zero; what was there before has a
+    /// past that nobody sampled.
     fn sample(&mut self, key: K, at_ms: u64, values: [u64; N]) {
         let Self { rows, active, pass } = self;
         let row = rows.entry(key).or_insert_with(|| Row {
-            last: [0; N],
+            last: if *pass == 1 { values } else { [0; N] },
             pass: 0,
             still: 0,
+            changed_at_ms: at_ms,
             series: None,
         });
         row.pass = *pass;
@@ -135,7 +152,12 @@ impl<K: Hash + Eq, const N: usize> Table<K, N> {
             series.push(before_ms, row.last);
             row.series = Some(series);
         }
-        row.still = if values == row.last { row.still + 1 } else { 0 };
+        if values == row.last {
+            row.still += 1;
+        } else {
+            row.still = 0;
+            row.changed_at_ms = at_ms;
+        }
         row.last = values;
         let Some(series) = &mut row.series else { return };
         if row.still >= SAMPLES {
@@ -234,8 +256,20 @@ mod tests {
     }
 
     #[test]
+    fn what_the_first_pass_finds_has_no_rate_and_is_idle_from_the_second_on() {
+        let mut table = Table::default();
+        pass(&mut table, 5, &[(1, 700)]);
+        pass(&mut table, 10, &[(1, 700)]);
+        assert!(table.series(&1).is_none());
+        assert_eq!(table.idle_since_ms(&1), Some(5_000));
+        pass(&mut table, 15, &[(1, 701)]);
+        assert_eq!(table.idle_since_ms(&1), None);
+    }
+
+    #[test]
     fn what_is_still_for_a_minute_keeps_no_samples_and_what_is_gone_no_row() {
         let mut table = Table::default();
+        pass(&mut table, 0, &[]);
         pass(&mut table, 5, &[(1, 7), (2, 9)]);
         assert_eq!((table.rows.len(), table.active), (2, 2));
         for tick in 2..=15 {

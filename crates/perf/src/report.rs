@@ -75,8 +75,7 @@ pub(crate) struct BrokerFigures {
     #[serde(flatten)]
     pub(crate) identity: ServerIdentity,
     pub(crate) cpu_seconds: Option<f64>,
-    /// Per message that went all the way (or per publish, without consumers; per round of a
-    /// churn).
+    /// Per delivery that was kept; per publish without consumers; per round of a churn.
     pub(crate) cpu_us_per_message: Option<f64>,
     pub(crate) rss_bytes: Option<u64>,
     /// The most of the run's samples, a second apart.

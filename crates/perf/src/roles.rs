@@ -62,14 +62,14 @@ impl Role {
 
     pub(crate) fn on_header(&mut self, body_bytes: u64, turn: &mut Turn<'_>) {
         match self {
-            Self::Publisher(publisher) => publisher.on_header(body_bytes, turn),
+            Self::Publisher(publisher) => publisher.on_header(),
             Self::Consumer(consumer) => consumer.on_header(body_bytes, turn),
         }
     }
 
     pub(crate) fn on_body(&mut self, piece: &[u8], turn: &mut Turn<'_>) {
         match self {
-            Self::Publisher(publisher) => publisher.on_body(piece, turn),
+            Self::Publisher(publisher) => publisher.on_body(piece),
             Self::Consumer(consumer) => consumer.on_body(piece, turn),
         }
     }

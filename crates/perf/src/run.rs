@@ -50,6 +50,8 @@ pub(crate) enum RunFault {
     },
     #[error(transparent)]
     Client(#[from] ClientFault),
+    #[error("interrupted before the load began")]
+    Interrupted,
 }
 
 /// Runs a load and reports. A load that breaks off under way gives a report with its fault.
@@ -65,7 +67,10 @@ pub(crate) async fn run(
     let machine = Machine::look();
     let disk_bytes_before = check_watched(&spec.watched)?;
     let plan = Plan::of(&spec.load);
-    let (identity, topology) = declare(spec, &plan).await?;
+    let (identity, topology) = tokio::select! {
+        declared = declare(spec, &plan) => declared?,
+        () = interrupt.wait() => return Err(RunFault::Interrupted),
+    };
     let ran = match spec.load.churn {
         Some(kind) => {
             let churn = ChurnPlan::of(kind, &spec.load, &spec.endpoints, &spec.client);
@@ -146,7 +151,10 @@ async fn carry_messages(
     let ledgers = Arc::new(Ledgers::new(&plan.shares));
     let (orders, listeners) = watch::channel(Orders::wait());
     let materials = materials(spec, plan, &ledgers)?;
-    let crew = Crew::assemble(Arc::new(materials), &listeners).await?;
+    let crew = tokio::select! {
+        assembled = Crew::assemble(Arc::new(materials), &listeners) => assembled?,
+        () = interrupt.wait() => return Err(RunFault::Interrupted),
+    };
     let connections = crew.size();
     let (producers, consumers) = (plan.producers.len(), plan.consumers.len());
     let schedule = Schedule::of(&spec.load, producers, consumers, plan.copies);

@@ -19,6 +19,7 @@ use crate::{first_run, listen, wiring};
 
 const AMQP: &str = "listeners.amqp";
 const MANAGEMENT: &str = "listeners.management";
+const METRICS: &str = "listeners.metrics";
 
 /// Runs a broker until a signal, or a failure that it cannot live with, ends it.
 pub(crate) async fn run(
@@ -115,6 +116,13 @@ async fn begin(
         addresses.management = server.local_addr().ok();
         serving.add(MANAGEMENT, |shutdown| server.serve(shutdown));
     }
+    let bound = listen::bind(METRICS, settings.listeners.metrics, |address| {
+        management.bind_metrics(address)
+    })?;
+    if let Some(server) = bound {
+        addresses.metrics = server.local_addr().ok();
+        serving.add(METRICS, |shutdown| server.serve(shutdown));
+    }
     management.announce(wiring::listener_infos(&addresses));
     Ok(addresses)
 }
@@ -153,7 +161,7 @@ fn tell_settings(loaded: &Loaded) {
     }
     for settings::Changed { key, value, origin } in &loaded.changed {
         tracing::info!(key, value, %origin, "setting differs from its default");
-        if wiring::asks_in_vain(&loaded.settings, key) {
+        if wiring::asks_in_vain(key) {
             tracing::warn!(key, "this version does not act on the setting yet");
         }
     }

@@ -8,25 +8,16 @@ use auth::{AuthPolicy, FirstUser, FirstUserError, Mechanism};
 use broker::BrokerOptions;
 use broker_core::settings as core;
 use management::{ListenerInfo, ManagementOptions};
-use settings::{DeliveryLimitCounts, Listen, Settings, TimeoutAction};
+use settings::{DeliveryLimitCounts, Settings, TimeoutAction};
 
 use crate::serving::Addresses;
 
 /// Keys that are read and checked, but that no part of the broker acts on in this version.
-const WITHOUT_EFFECT: [&str; 4] = [
-    "listeners.metrics",
-    "policies.path",
-    "memory.high_watermark",
-    "disk.free_limit",
-];
+const WITHOUT_EFFECT: [&str; 3] = ["policies.path", "memory.high_watermark", "disk.free_limit"];
 
 /// Whether the operator asks for something with this key that this version does not do.
-pub(crate) fn asks_in_vain(settings: &Settings, key: &str) -> bool {
-    let listeners = &settings.listeners;
-    match key {
-        "listeners.metrics" => listeners.metrics != Listen::Off,
-        _ => WITHOUT_EFFECT.contains(&key),
-    }
+pub(crate) fn asks_in_vain(key: &str) -> bool {
+    WITHOUT_EFFECT.contains(&key)
 }
 
 /// Whom an empty broker starts with; the customary environment variables win.

@@ -343,3 +343,43 @@ fn a_failed_sync_of_a_segment_stops_the_journal_and_the_file_stays() {
             .contains(&"0000000000000001.journal".to_owned())
     );
 }
+
+#[test]
+fn an_owner_that_panics_stops_the_journal_and_says_so() {
+    struct Broken;
+    impl Owner for Broken {
+        fn applied(&self, _: &[(StreamId, u64)]) -> bool {
+            true
+        }
+        fn touched(&self, _: FileId) -> Vec<StoreId> {
+            panic!("a bug in the owner")
+        }
+        fn live_items(&self, _: StoreId, _: FileId, _: u64, _: &mut Vec<LiveItem>) {}
+        fn relocated(&self, _: StoreId, _: &[(u64, Location)]) -> Vec<Location> {
+            Vec::new()
+        }
+        fn checkpoint(&self, _: StoreId, _: &mut Vec<u8>) -> Option<u64> {
+            None
+        }
+        fn released(&self, _: FileId) {}
+    }
+    let disk = SimulatedDisk::default();
+    let (storage, recovery) =
+        Storage::open_on(Arc::new(disk), Path::new("/data"), Options::default()).unwrap();
+    let replayed = recovery.replay(|_| Ok::<_, StorageError>(())).unwrap();
+    let sink = Collected::new();
+    let journal = storage.start::<u64>(replayed, sink.clone()).unwrap();
+    storage.attach(Arc::new(Broken)).unwrap();
+    journal
+        .append(STREAM, 1, Bytes::from_static(b"record"), 1)
+        .unwrap();
+    wait_until("the record is durable", || sink.tags() == [1]);
+    journal.seal();
+    wait_until("the sink is told", || sink.poisoned.lock().is_some());
+    let why = sink.poisoned.lock().clone().unwrap();
+    assert!(
+        why.contains("a storage thread panicked: a bug in the owner"),
+        "{why}"
+    );
+    assert!(storage.shutdown().is_err());
+}

@@ -1,17 +1,18 @@
 //! What client and broker agree on before the connection opens.
 
 use integration_tests::connection::Tune;
-use integration_tests::request::{channel_open, exchange_declare};
-use integration_tests::{
-    Close, Connection, ExchangeSpec, Login, Publication, QueueSpec, Trial, conformance,
-};
+use integration_tests::request::channel_open;
+use integration_tests::{Close, Connection, Login, Publication, QueueSpec, Trial, conformance};
 
-/// Sends a tune-ok that the broker must not take, and sees the socket end without a close.
-fn refuses(trial: &Trial, change: impl Fn(Tune) -> Tune) {
+/// Sends a tune-ok that the broker must not take, and hears why.
+#[track_caller]
+fn refuses(trial: &Trial, change: impl Fn(Tune) -> Tune, why: &str) {
     let connection = Connection::dial(trial.address());
     let tune = connection.log_in(&Login::default());
     connection.send(0, &change(tune).accept());
-    connection.expect_gone();
+    let text = format!("NOT_ALLOWED - negotiated {why}");
+    let close = connection.expect_close(0);
+    assert_eq!(close, Close::connection(530, text, "connection.tune-ok"));
 }
 
 // rabbitmq: the defaults offered
@@ -29,59 +30,116 @@ fn tune_offers_rabbitmqs_defaults() {
     });
 }
 
-// rabbitmq: the least frame_max is 8192.
+// amqp 4.2.3: the least frame_max is 4096.
 #[test]
-fn a_frame_max_below_8192_is_refused() {
+fn a_frame_max_below_4096_closes_with_530() {
     conformance(|trial| {
-        refuses(trial, |tune| Tune {
-            frame_max: 8191,
-            ..tune
-        })
+        let why = "frame_max = 4095 is lower than the minimum allowed value (4096)";
+        refuses(
+            trial,
+            |tune| Tune {
+                frame_max: 4095,
+                ..tune
+            },
+            why,
+        );
     });
 }
 
 // amqp 1.4.2.6
 #[test]
-fn a_frame_max_above_the_offer_is_refused() {
+fn a_frame_max_above_the_offer_closes_with_530() {
     conformance(|trial| {
-        refuses(trial, |tune| Tune {
-            frame_max: tune.frame_max + 1,
-            ..tune
-        })
+        let why = "frame_max = 131073 is higher than the maximum allowed value (131072)";
+        refuses(
+            trial,
+            |tune| Tune {
+                frame_max: 131_073,
+                ..tune
+            },
+            why,
+        );
     });
 }
 
 // rabbitmq: no limit is more than the offer.
 #[test]
-fn a_frame_max_without_limit_is_refused() {
+fn a_frame_max_without_limit_closes_with_530() {
     conformance(|trial| {
-        refuses(trial, |tune| Tune {
-            frame_max: 0,
-            ..tune
-        })
+        let why = "frame_max = 0 (no limit) is higher than the maximum allowed value (131072)";
+        refuses(
+            trial,
+            |tune| Tune {
+                frame_max: 0,
+                ..tune
+            },
+            why,
+        );
     });
 }
 
 // rabbitmq: no limit is more than the offer.
 #[test]
-fn a_channel_max_without_limit_is_refused() {
+fn a_channel_max_without_limit_closes_with_530() {
     conformance(|trial| {
-        refuses(trial, |tune| Tune {
-            channel_max: 0,
-            ..tune
-        })
+        let why = "channel_max = 0 (no limit) is higher than the maximum allowed value (2047)";
+        refuses(
+            trial,
+            |tune| Tune {
+                channel_max: 0,
+                ..tune
+            },
+            why,
+        );
     });
 }
 
 // amqp 1.4.2.6
 #[test]
-fn a_channel_max_above_the_offer_is_refused() {
+fn a_channel_max_above_the_offer_closes_with_530() {
     conformance(|trial| {
-        refuses(trial, |tune| Tune {
-            channel_max: tune.channel_max + 1,
-            ..tune
-        })
+        let why = "channel_max = 2048 is higher than the maximum allowed value (2047)";
+        refuses(
+            trial,
+            |tune| Tune {
+                channel_max: 2048,
+                ..tune
+            },
+            why,
+        );
     });
+}
+
+// amqp 4.2.3: frames of 4096 octets are enough for everything.
+#[test]
+fn a_connection_of_the_least_frame_size_works() {
+    conformance(|trial| passes_a_body_in_frames_of(trial, 4096));
+}
+
+// rabbitmq: frames of 8192 octets are enough for everything.
+#[test]
+fn a_connection_of_a_small_frame_size_works() {
+    conformance(|trial| passes_a_body_in_frames_of(trial, 8192));
+}
+
+/// Passes a body larger than a frame, both ways.
+#[track_caller]
+fn passes_a_body_in_frames_of(trial: &Trial, frame_max: u32) {
+    let login = Login {
+        frame_max: Some(frame_max),
+        ..Login::default()
+    };
+    let channel = trial.connect_as(&login).channel(1);
+    let queue = trial.queue("small");
+    channel.declare(&QueueSpec::durable(&queue));
+    let body = vec![9u8; 10_000];
+    assert!(channel.publish_confirmed(&Publication::to_queue(&queue, &body)));
+    let delivery = channel.get_soon(&queue);
+    assert!(delivery.body == body, "expected the body as published");
+    assert_eq!(
+        delivery.frame_bytes.iter().max(),
+        Some(&(frame_max as usize))
+    );
 }
 
 // rabbitmq: the limit is on channels open at once, not on their numbers.
@@ -157,21 +215,5 @@ fn a_body_may_come_in_frames_of_one_octet() {
         let octets = integration_tests::connection::publish_octets(1, &publication, 9);
         channel.connection().send_octets(&octets);
         assert_eq!(channel.get_soon(&queue).text(), "crumbs");
-    });
-}
-
-// rabbitmq: with a small frame size even a long method is cut nowhere and simply comes whole.
-#[test]
-fn a_connection_of_the_least_frame_size_works() {
-    conformance(|trial| {
-        let login = Login {
-            frame_max: Some(8192),
-            ..Login::default()
-        };
-        let channel = trial.connect_as(&login).channel(1);
-        let exchange = trial.exchange("least");
-        channel.call(&exchange_declare(&ExchangeSpec::durable(
-            &exchange, "fanout",
-        )));
     });
 }

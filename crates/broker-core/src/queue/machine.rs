@@ -98,12 +98,12 @@ impl<C: Clone> QueueMachine<C> {
         self.rules = Rules::new(self.rules.kind, settings);
         // An argument only, and consumers were admitted under it.
         self.rules.single_active = single_active;
-        self.resume_taking();
         self.reset_timeouts();
         if self.rules.on_death != OnDeath::KeepUntilConfirmed {
             self.drop_dead_letters(out);
         }
         self.enforce_limits(now, out);
+        self.resume_taking();
     }
 
     /// Removes at most `max` messages that are ready, held back or being dead-lettered, in this

@@ -1,7 +1,7 @@
 //! Bindings.
 
 use axum::Router;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
@@ -17,6 +17,7 @@ use crate::body::Body;
 use crate::error::{ApiError, Result};
 use crate::list::ListQuery;
 use crate::paths::{encoded_segment, exchange_name};
+use crate::segments::Path;
 use crate::show;
 use crate::state::Api;
 

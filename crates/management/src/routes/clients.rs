@@ -1,7 +1,7 @@
 //! Connections, channels and consumers.
 
 use axum::Router;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use axum::routing::get;
@@ -15,6 +15,7 @@ use super::{GET, GET_DELETE, resource};
 use crate::access::Caller;
 use crate::error::{ApiError, Result};
 use crate::list::ListQuery;
+use crate::segments::Path;
 use crate::show::{self, stats::Histories};
 use crate::state::Api;
 

@@ -3,17 +3,19 @@
 use axum::Json;
 use axum::Router;
 use axum::body::Bytes;
-use axum::extract::{Path, State};
-use axum::http::StatusCode;
+use axum::extract::State;
+use axum::http::{HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use broker_core::VhostName;
+use broker_core::{QueueName, Refusal, VhostName};
 use broker_core::definitions::{Definitions, Exporter};
-use broker_core::metadata::MetadataChange;
+use broker_core::metadata::{Destination, MetadataChange};
 
 use super::{GET_POST, resource};
 use crate::access::Administrator;
 use crate::error::{ApiError, Result};
+use crate::paths::encoded_segment;
+use crate::segments::Path;
 use crate::state::Api;
 
 pub(super) fn paths() -> Router<Api> {
@@ -49,7 +51,7 @@ async fn export_vhost(
     Ok(Json(definitions.map_err(|_| ApiError::ObjectNotFound)?).into_response())
 }
 
-async fn import(_: Administrator, State(api): State<Api>, body: Bytes) -> Result<StatusCode> {
+async fn import(_: Administrator, State(api): State<Api>, body: Bytes) -> Result<Response> {
     let definitions = parse(&body)?;
     let groups = api.broker().group_count();
     let changes = definitions.changes(&api.broker().metadata(), Default::default(), groups)?;
@@ -61,7 +63,7 @@ async fn import_vhost(
     Path(vhost): Path<String>,
     State(api): State<Api>,
     body: Bytes,
-) -> Result<StatusCode> {
+) -> Result<Response> {
     let vhost = VhostName::new(vhost);
     api.broker().metadata().vhost(&vhost)?;
     let definitions = parse(&body)?;
@@ -101,14 +103,46 @@ fn find(haystack: &[u8], needle: &[u8]) -> Option<usize> {
     haystack.windows(needle.len()).position(|window| window == needle)
 }
 
+/// Names the queues that an import passed over, as `vhost/queue`, separated by commas.
+const SKIPPED_HEADER: HeaderName = HeaderName::from_static("x-skipped-queues");
+
 /// Puts the changes through in their order; the first refusal ends the import, and what was
-/// changed before stays.
+/// changed before stays. Queues of a type that this broker has not are passed over with their
+/// bindings, so that definitions of a RabbitMQ cluster can be taken over without its streams.
 // rabbitmq: definitions import
-async fn apply(api: &Api, changes: Vec<MetadataChange>) -> Result<StatusCode> {
+async fn apply(api: &Api, changes: Vec<MetadataChange>) -> Result<Response> {
+    let mut skipped: Vec<(VhostName, QueueName)> = Vec::new();
     for change in changes {
-        api.apply(change).await?;
+        if is_about(&change, &skipped) {
+            continue;
+        }
+        match api.broker().apply(&change).await {
+            Ok(_) => {}
+            Err(Refusal::QueueTypeNotImplemented { queue_type, queue, vhost }) => {
+                tracing::warn!(%vhost, %queue, queue_type, "an import passes over a queue");
+                skipped.push((vhost, queue));
+            }
+            Err(refusal) => return Err(refusal.into()),
+        }
     }
-    Ok(StatusCode::NO_CONTENT)
+    let mut response = StatusCode::NO_CONTENT.into_response();
+    if !skipped.is_empty() {
+        let names = skipped.iter().map(|(vhost, queue)| {
+            format!("{}/{}", encoded_segment(vhost.as_str()), encoded_segment(queue.as_str()))
+        });
+        let names = names.collect::<Vec<_>>().join(",");
+        let names = HeaderValue::try_from(names)
+            .map_err(|error| ApiError::Broken(format!("the queues passed over: {error}")))?;
+        response.headers_mut().insert(SKIPPED_HEADER, names);
+    }
+    Ok(response)
+}
+
+fn is_about(change: &MetadataChange, skipped: &[(VhostName, QueueName)]) -> bool {
+    let MetadataChange::Bind { vhost, destination: Destination::Queue(queue), .. } = change else {
+        return false;
+    };
+    skipped.iter().any(|(of, name)| of == vhost && name == queue)
 }
 
 #[cfg(test)]

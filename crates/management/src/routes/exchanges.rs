@@ -1,7 +1,7 @@
 //! Exchanges.
 
 use axum::Router;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use axum::routing::get;
@@ -17,6 +17,7 @@ use crate::body::Body;
 use crate::error::{ApiError, Result};
 use crate::list::ListQuery;
 use crate::paths::exchange_name;
+use crate::segments::Path;
 use crate::show::{self, stats::Histories};
 use crate::state::Api;
 

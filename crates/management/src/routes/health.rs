@@ -2,7 +2,7 @@
 
 use axum::Json;
 use axum::Router;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
@@ -13,6 +13,7 @@ use serde_json::json;
 use super::{GET, resource};
 use crate::access::Caller;
 use crate::error::{ApiError, Result};
+use crate::segments::Path;
 use crate::state::Api;
 
 pub(super) fn paths() -> Router<Api> {

@@ -1,7 +1,7 @@
 //! Limits of vhosts and users.
 
 use axum::Router;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use axum::routing::{get, put};
@@ -15,6 +15,7 @@ use crate::access::{Administrator, Caller};
 use crate::body::Body;
 use crate::error::{ApiError, Result};
 use crate::list::ListQuery;
+use crate::segments::Path;
 use crate::show;
 use crate::state::Api;
 

@@ -1,17 +1,19 @@
-//! Logins: how many were tried, and hashes of passwords for those who write definitions.
+//! Logins: how many were tried, and hashes of passwords for those who write definitions. Resets of
+//! statistics.
 
 use auth::{HashedPassword, HashingAlgorithm};
 use axum::Json;
 use axum::Router;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::StatusCode;
-use axum::routing::get;
+use axum::routing::{delete as on_delete, get};
 use management_api::AuthAttempts;
 use serde_json::{Value, json};
 
-use super::{GET, GET_DELETE, resource};
-use crate::access::{Caller, Monitor};
+use super::{DELETE, GET, GET_DELETE, resource};
+use crate::access::{Administrator, Caller, Monitor};
 use crate::error::{ApiError, Result};
+use crate::segments::Path;
 use crate::state::Api;
 
 pub(super) fn paths() -> Router<Api> {
@@ -22,6 +24,8 @@ pub(super) fn paths() -> Router<Api> {
             resource(GET_DELETE, get(attempts_by_source).delete(reset)),
         )
         .route("/auth/hash_password/{password}", resource(GET, get(hash_password)))
+        .route("/reset", resource(DELETE, on_delete(reset_statistics)))
+        .route("/reset/{node}", resource(DELETE, on_delete(reset_node_statistics)))
 }
 
 fn check_node(api: &Api, node: &str) -> Result<()> {
@@ -56,6 +60,22 @@ async fn attempts_by_source(
 async fn reset(_: Monitor, Path(node): Path<String>, State(api): State<Api>) -> Result<StatusCode> {
     check_node(&api, &node)?;
     api.auth_attempts().reset();
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Forgets samples; the counters themselves go on.
+async fn reset_statistics(_: Administrator, State(api): State<Api>) -> StatusCode {
+    api.statistics().lock().reset();
+    StatusCode::NO_CONTENT
+}
+
+async fn reset_node_statistics(
+    _: Administrator,
+    Path(node): Path<String>,
+    State(api): State<Api>,
+) -> Result<StatusCode> {
+    check_node(&api, &node)?;
+    api.statistics().lock().reset();
     Ok(StatusCode::NO_CONTENT)
 }
 

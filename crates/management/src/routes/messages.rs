@@ -4,13 +4,16 @@ mod properties;
 
 use axum::Router;
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::State;
+use axum::response::Response;
 use axum::routing::{get, post};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
+use broker::observe::{MessageState, Which};
 use broker::{DeclareQueue, MessageView};
+use broker_core::permission::Operation;
 use broker_core::{QueueName, Refusal, VhostName};
-use management_api::{GotMessage, Health, Routed};
+use management_api::{GotMessage, Health, MessageContent, QueuedMessage, Routed};
 use serde_json::{Value, json};
 
 use super::{GET, POST, resource};
@@ -18,13 +21,18 @@ use crate::access::Caller;
 use crate::body::Body;
 use crate::error::{ApiError, Result};
 use crate::internal_client::{InternalClient, missing};
+use crate::list::ListQuery;
 use crate::paths::exchange_name;
+use crate::segments::Path;
+use crate::show;
 use crate::state::Api;
 
 pub(super) fn paths() -> Router<Api> {
     Router::new()
         .route("/exchanges/{vhost}/{exchange}/publish", resource(POST, post(publish)))
         .route("/queues/{vhost}/{queue}/get", resource(POST, post(get_messages)))
+        .route("/queues/{vhost}/{queue}/peek", resource(GET, get(peek)))
+        .route("/queues/{vhost}/{queue}/unacked", resource(GET, get(unacked)))
         .route("/aliveness-test/{vhost}", resource(GET, get(aliveness)))
 }
 
@@ -177,10 +185,15 @@ async fn take(
         }
         let shown = got.with_view(|view| {
             bytes += view.body.len();
-            shown(&view, got.redelivered, got.message_count, wanted)
+            content(&view, wanted.truncate, wanted.as_base64)
         });
-        let shown = shown.ok_or_else(|| ApiError::Broken("a stored message is damaged".into()))?;
-        messages.push(shown);
+        let content =
+            shown.ok_or_else(|| ApiError::Broken("a stored message is damaged".into()))?;
+        messages.push(GotMessage {
+            redelivered: got.redelivered,
+            message_count: got.message_count,
+            content,
+        });
         if bytes >= GET_BYTES_MAX {
             break;
         }
@@ -204,21 +217,109 @@ fn settle(client: &mut InternalClient, tags: &[u64], mode: AckMode) -> Result<()
     Ok(())
 }
 
-fn shown(view: &MessageView<'_>, redelivered: bool, left: u32, wanted: &Wanted) -> GotMessage {
-    let body = &view.body[..view.body.len().min(wanted.truncate)];
+fn content(view: &MessageView<'_>, truncate: usize, as_base64: bool) -> MessageContent {
+    let body = &view.body[..view.body.len().min(truncate)];
     let (payload, payload_encoding) = match std::str::from_utf8(body) {
-        Ok(text) if !wanted.as_base64 => (text.to_owned(), "string"),
+        Ok(text) if !as_base64 => (text.to_owned(), "string"),
         _ => (BASE64_STANDARD.encode(body), "base64"),
     };
-    GotMessage {
+    MessageContent {
         payload_bytes: view.body.len(),
-        redelivered,
         exchange: view.exchange.to_owned(),
         routing_key: view.routing_key.to_owned(),
-        message_count: left,
         properties: properties::shown(view.properties),
         payload,
         payload_encoding: payload_encoding.to_owned(),
+    }
+}
+
+/// Messages of a peek when the query does not say, and most of them.
+const PEEK_COUNT_DEFAULT: usize = 10;
+const PEEK_COUNT_MAX: usize = 1_000;
+/// Bytes of each body of a peek when the query does not say.
+const PEEK_TRUNCATE_DEFAULT: usize = 64 << 10;
+
+/// Shows messages where they are: nothing is delivered, counted or moved by it.
+async fn peek(
+    caller: Caller,
+    path: Path<(String, String)>,
+    query: ListQuery,
+    State(api): State<Api>,
+) -> Result<Response> {
+    look(caller, path, query, api, Which::All).await
+}
+
+/// Shows the messages that are handed out, with who has them and since when.
+async fn unacked(
+    caller: Caller,
+    path: Path<(String, String)>,
+    query: ListQuery,
+    State(api): State<Api>,
+) -> Result<Response> {
+    look(caller, path, query, api, Which::Unacked).await
+}
+
+async fn look(
+    caller: Caller,
+    Path((vhost, queue)): Path<(String, String)>,
+    query: ListQuery,
+    api: Api,
+    which: Which,
+) -> Result<Response> {
+    let vhost = enter(&api, &caller, &vhost)?;
+    let record = {
+        let metadata = api.broker().metadata();
+        let found = metadata.vhost(&vhost)?.queue(&queue).cloned();
+        let record = found.ok_or(ApiError::ObjectNotFound)?;
+        caller.permit(&metadata, &vhost, &Operation::QueueRead { queue: &queue })?;
+        record
+    };
+    let number = |key, default| match query.get(key) {
+        None => Ok(default),
+        Some(digits) => digits
+            .parse::<usize>()
+            .map_err(|_| ApiError::bad_request(json!(["not_integer", key, digits]))),
+    };
+    let offset = number("offset", 0)?;
+    let count = number("count", PEEK_COUNT_DEFAULT)?.min(PEEK_COUNT_MAX);
+    let truncate = number("truncate", PEEK_TRUNCATE_DEFAULT)?;
+    // Reads from disk, and passes over what lies before the offset.
+    let looking = tokio::task::spawn_blocking(move || {
+        let messages = api.broker().messages(record.id, which, offset, count);
+        messages.iter().map(|message| queued(message, truncate, api.node())).collect::<Vec<_>>()
+    });
+    let messages = looking
+        .await
+        .map_err(|error| ApiError::Broken(format!("messages were not looked at: {error}")))?;
+    Ok(query.answer_whole(messages, show::json))
+}
+
+fn queued(message: &broker::observe::QueuedMessage, truncate: usize, node: &str) -> QueuedMessage {
+    let (state, holder) = match &message.state {
+        MessageState::Ready => ("ready", None),
+        MessageState::Delayed => ("delayed", None),
+        MessageState::DeadLettering => ("dead-lettering", None),
+        MessageState::Unacked { channel, consumer, since_ms } => {
+            ("unacked", Some((channel, consumer, *since_ms)))
+        }
+    };
+    QueuedMessage {
+        entry: message.entry,
+        state: state.to_owned(),
+        bytes: message.bytes,
+        priority: message.priority,
+        persistent: message.persistent,
+        expires_at: message.expires_at_ms,
+        delivery_count: message.delivery_count,
+        acquired_count: message.acquired_count,
+        consumer_tag: holder
+            .and_then(|(_, consumer, _)| consumer.as_ref())
+            .map(ToString::to_string),
+        channel_details: holder
+            .and_then(|(channel, _, _)| channel.as_ref())
+            .map(|channel| show::channel_details(channel, node)),
+        unacked_since: holder.map(|(_, _, since_ms)| since_ms),
+        message: message.with_view(|view| content(&view, truncate, false)),
     }
 }
 

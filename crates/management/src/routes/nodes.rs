@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use axum::Json;
 use axum::Router;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::response::Response;
 use axum::routing::get;
 use management_api::{
@@ -20,6 +20,7 @@ use crate::access::Monitor;
 use crate::error::{ApiError, Result};
 use crate::list::ListQuery;
 use crate::process::Process;
+use crate::segments::Path;
 use crate::show::{self, stats, stats::Histories};
 use crate::state::Api;
 
@@ -216,6 +217,11 @@ fn breakdown(api: &Api) -> MemoryBreakdown {
             erlang: process.resident_bytes,
         },
     }
+}
+
+/// The parts of the node's memory in bytes, by name.
+pub(crate) fn memory_parts(api: &Api) -> BTreeMap<String, u64> {
+    breakdown(api).parts
 }
 
 #[derive(Default)]

@@ -44,7 +44,7 @@ async fn overview(caller: Caller, query: ListQuery, State(api): State<Api>) -> R
 
 /// Kept for tools that read versions of RabbitMQ's runtime: this broker has none.
 // rabbitmq: clients look for "[jit" and parse the first number
-pub(super) const RUNTIME_VERSION: &str = "27.0";
+pub(crate) const RUNTIME_VERSION: &str = "27.0";
 pub(super) const RUNTIME_FULL_VERSION: &str = "Rust [source] [64-bit] [jit]";
 pub(super) const CRYPTO_LIB_VERSION: &str = "AWS-LC";
 

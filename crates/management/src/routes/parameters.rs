@@ -4,7 +4,7 @@
 //! components `vhost-limits` and `operator_policy`.
 
 use axum::Router;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use axum::routing::get;
@@ -20,6 +20,7 @@ use crate::access::{Administrator, Caller, Policymaker};
 use crate::body::Body;
 use crate::error::{ApiError, Result};
 use crate::list::ListQuery;
+use crate::segments::Path;
 use crate::show;
 use crate::state::Api;
 

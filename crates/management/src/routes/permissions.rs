@@ -1,7 +1,7 @@
 //! What users may do in vhosts, and with the keys of exchanges.
 
 use axum::Router;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use axum::routing::get;
@@ -14,6 +14,7 @@ use crate::access::Administrator;
 use crate::body::Body;
 use crate::error::{ApiError, Result};
 use crate::list::ListQuery;
+use crate::segments::Path;
 use crate::show;
 use crate::state::Api;
 

@@ -1,7 +1,7 @@
 //! Policies and operator policies.
 
 use axum::Router;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use axum::routing::get;
@@ -14,6 +14,7 @@ use crate::access::{Administrator, Caller, Policymaker};
 use crate::body::Body;
 use crate::error::{ApiError, Result};
 use crate::list::ListQuery;
+use crate::segments::Path;
 use crate::show;
 use crate::state::Api;
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use axum::Router;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use axum::routing::{delete as on_delete, get, post};
@@ -21,6 +21,7 @@ use crate::access::{Administrator, Caller};
 use crate::body::Body;
 use crate::error::{ApiError, Result};
 use crate::list::ListQuery;
+use crate::segments::Path;
 use crate::show::stats::Histories;
 use crate::show::{self, QueueDetail};
 use crate::state::Api;

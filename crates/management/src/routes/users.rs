@@ -2,7 +2,7 @@
 
 use auth::{HashedPassword, HashingAlgorithm};
 use axum::Router;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use axum::routing::{get, post};
@@ -18,6 +18,7 @@ use crate::access::Administrator;
 use crate::body::Body;
 use crate::error::{ApiError, Result};
 use crate::list::ListQuery;
+use crate::segments::Path;
 use crate::show;
 use crate::state::Api;
 

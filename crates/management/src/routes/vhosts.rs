@@ -1,7 +1,7 @@
 //! Vhosts, their protection from deletion, and lists of what belongs to one.
 
 use axum::Router;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use axum::routing::{get, post};
@@ -16,6 +16,7 @@ use crate::access::{Administrator, Caller};
 use crate::body::Body;
 use crate::error::{ApiError, Result};
 use crate::list::ListQuery;
+use crate::segments::Path;
 use crate::show::{self, stats::Histories};
 use crate::state::Api;
 

@@ -11,6 +11,7 @@ use management_api::{
 use super::stats::{self, Histories};
 use super::table;
 use crate::state::Api;
+use crate::time::iso8601;
 
 const PROTOCOL: &str = "AMQP 0-9-1";
 
@@ -80,9 +81,14 @@ fn connection_details(view: &ConnectionView) -> ConnectionDetails {
 
 pub(crate) fn channel(api: &Api, view: &ChannelView, histories: Histories) -> Channel {
     let connection = view.connection();
-    let message_stats = {
+    let traffic = view.traffic();
+    let (message_stats, idle_since) = {
         let statistics = api.statistics().lock();
-        stats::message_stats(&view.traffic(), statistics.channel(view.id()), histories.messages)
+        let series = statistics.channel(view.id());
+        (
+            stats::message_stats(&traffic, series, histories.messages),
+            statistics.channel_idle_since_ms(view.id()).map(iso8601),
+        )
     };
     Channel {
         name: view.name(),
@@ -103,7 +109,7 @@ pub(crate) fn channel(api: &Api, view: &ChannelView, histories: Histories) -> Ch
         acks_uncommitted: 0,
         pending_raft_commands: 0,
         cached_segments: 0,
-        idle_since: None,
+        idle_since,
         message_stats,
         consumer_details: None,
         deliveries: None,
@@ -112,8 +118,6 @@ pub(crate) fn channel(api: &Api, view: &ChannelView, histories: Histories) -> Ch
 }
 
 pub(crate) fn consumer(info: &ConsumerInfo, record: &QueueRecord, node: &str) -> Consumer {
-    let connection = info.channel.connection();
-    let peer = connection.peer();
     let default_timeout_ms = record.settings.consumer_timeout_ms;
     Consumer {
         consumer_tag: info.tag.to_string(),
@@ -125,15 +129,21 @@ pub(crate) fn consumer(info: &ConsumerInfo, record: &QueueRecord, node: &str) ->
         prefetch_count: info.prefetch,
         consumer_timeout: info.timeout_ms.or(default_timeout_ms).unwrap_or_default(),
         queue: QueueRef { name: record.name.to_string(), vhost: record.vhost.to_string() },
-        channel_details: ChannelDetails {
-            connection_name: connection.name(),
-            name: info.channel.name(),
-            node: node.to_owned(),
-            number: info.channel.number(),
-            peer_host: peer.ip().to_string(),
-            peer_port: peer.port(),
-            user: connection.user().to_string(),
-        },
+        channel_details: channel_details(&info.channel, node),
+    }
+}
+
+pub(crate) fn channel_details(channel: &ChannelView, node: &str) -> ChannelDetails {
+    let connection = channel.connection();
+    let peer = connection.peer();
+    ChannelDetails {
+        connection_name: connection.name(),
+        name: channel.name(),
+        node: node.to_owned(),
+        number: channel.number(),
+        peer_host: peer.ip().to_string(),
+        peer_port: peer.port(),
+        user: connection.user().to_string(),
     }
 }
 

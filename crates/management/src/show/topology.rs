@@ -19,6 +19,7 @@ use super::{client, consumer, strings, table};
 use crate::paths;
 use crate::state::Api;
 use crate::statistics::{MESSAGES, READY, UNACKED, as_traffic};
+use crate::time::iso8601;
 
 /// How much of a queue is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -144,6 +145,7 @@ fn add_rates(
     figures.messages_ready_details = stats::rate(series, READY, histories.lengths);
     figures.messages_unacknowledged_details = stats::rate(series, UNACKED, histories.lengths);
     let traffic = view.map(|view| as_traffic(&view.traffic)).unwrap_or_default();
+    figures.idle_since = statistics.queue_idle_since_ms(record.id).map(iso8601);
     figures.message_stats = stats::message_stats(&traffic, series, histories.messages);
 }
 
@@ -167,6 +169,8 @@ fn figures(
         message_bytes_ready: counts.ready_bytes,
         message_bytes_unacknowledged: counts.unacked_bytes,
         consumers: counts.consumers,
+        consumer_capacity: consumer_capacity(counts),
+        consumer_utilisation: consumer_capacity(counts),
         memory: view.map_or(0, |view| view.memory_bytes as u64),
         single_active_consumer_tag: shown_tag(view.and_then(|view| view.active_consumer.as_ref())),
         ..QueueFigures::default()
@@ -192,6 +196,11 @@ fn figures(
     figures.messages_ready_ram = Some(0);
     figures.messages_unacknowledged_ram = Some(0);
     figures
+}
+
+/// Consumers that have taken all there is could take more.
+fn consumer_capacity(counts: QueueCounts) -> f64 {
+    if counts.consumers > 0 && counts.ready == 0 { 1.0 } else { 0.0 }
 }
 
 pub(crate) fn exchange(api: &Api, record: &ExchangeRecord, histories: Histories) -> Exchange {

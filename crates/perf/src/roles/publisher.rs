@@ -60,8 +60,8 @@ pub(crate) struct Publisher {
     stage: Stage,
     /// The broker said channel.flow.
     paused: bool,
-    /// Body bytes of a returned message that are still to come.
-    returning_bytes: u64,
+    /// The next piece of a body is the first of a returned message's.
+    return_begins: bool,
     record: Published,
 }
 
@@ -104,7 +104,7 @@ impl Publisher {
             filler: plan.filler,
             stage: Stage::Waiting,
             paused: false,
-            returning_bytes: 0,
+            return_begins: false,
             record: Published::default(),
         }
     }
@@ -292,19 +292,19 @@ impl Publisher {
     }
 
     /// The content of a returned message begins.
-    pub(crate) fn on_header(&mut self, body_bytes: u64, _turn: &mut Turn<'_>) {
-        self.returning_bytes = body_bytes;
+    pub(crate) fn on_header(&mut self) {
+        self.return_begins = true;
     }
 
-    pub(crate) fn on_body(&mut self, piece: &[u8], _turn: &mut Turn<'_>) {
+    pub(crate) fn on_body(&mut self, piece: &[u8]) {
         // The first piece tells which message came back; the others are dropped.
+        if !std::mem::take(&mut self.return_begins) {
+            return;
+        }
         let mark = self.identity.mark;
-        if let Some(stamp) = Stamp::read(piece).filter(|stamp| stamp.identity.mark == mark)
-            && self.returning_bytes > 0
-        {
+        if let Some(stamp) = Stamp::read(piece).filter(|stamp| stamp.identity.mark == mark) {
             self.record.exempt.insert(stamp.identity.sequence);
         }
-        self.returning_bytes = 0;
     }
 
     /// Publishes whose answer is outstanding.

@@ -209,13 +209,19 @@ fn a_returned_message_is_known_by_its_body() {
         producer: 3,
         sequence: 1,
     };
-    bench.with_turn(2, 0, |publisher, turn| {
-        publisher.on_header(16, turn);
-        publisher.on_body(&Stamp::bytes(identity, 1), turn);
-    });
+    bench.publisher.on_header();
+    bench.publisher.on_body(&Stamp::bytes(identity, 1));
+    let later_piece = Identity {
+        sequence: 2,
+        ..identity
+    };
+    bench
+        .publisher
+        .on_body(&Stamp::bytes(later_piece, 1));
     assert_eq!(bench.tally.counts.returned, 1);
     let record = bench.publisher.into_record();
     assert!(record.published.exempt.contains(1));
+    assert!(!record.published.exempt.contains(2), "no stamp of its own");
 }
 
 #[test]

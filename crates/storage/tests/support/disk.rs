@@ -85,6 +85,26 @@ struct SimulatedLock {
 }
 
 impl SimulatedDisk {
+    /// A disk that holds these files.
+    pub fn with_files(files: impl IntoIterator<Item = (PathBuf, Vec<u8>)>) -> Self {
+        let mut world = World::default();
+        for (path, content) in files {
+            world.names.insert(path, world.files.len());
+            world.files.push(content);
+        }
+        world.begin(0);
+        Self(Arc::new(Mutex::new(world)))
+    }
+
+    /// All files and what they hold.
+    pub fn files(&self) -> Vec<(PathBuf, Vec<u8>)> {
+        let world = self.0.lock();
+        let named = world.names.iter();
+        named
+            .map(|(path, inode)| (path.clone(), world.files[*inode].clone()))
+            .collect()
+    }
+
     pub fn note(&self, note: u64) {
         self.0.lock().steps.push(Step::Note(note));
     }

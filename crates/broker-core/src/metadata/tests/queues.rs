@@ -124,7 +124,7 @@ fn names_are_reserved_and_bounded() {
         "
         queue amq.foo => 403 queue name 'amq.foo' contains reserved prefix 'amq.*'
         queue amq.gen-abc server-named exclusive as 1 => new queue amq.gen-abc
-        queue amq.gen-abc exclusive as 1 => same queue amq.gen-abc
+        queue amq.gen-abc exclusive as 1 => 403 queue name 'amq.gen-abc' contains reserved prefix 'amq.*'
         use amq.none => 404 no queue 'amq.none' in vhost '/'
         queue amq.gen-x server-named x-queue-type=quorum => 406 Cannot declare a server-named queue for type rabbit_quorum_queue
         queue {long} => 406 queue name is longer than 255 bytes

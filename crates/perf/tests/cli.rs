@@ -2,8 +2,12 @@
 //!
 //! What a real broker does is tested with real brokers; here are the faults that a real one cannot
 //! be asked for.
-#![allow(clippy::unwrap_used, reason = "a stand-in that fails should fail its test")]
+#![allow(
+    clippy::unwrap_used,
+    reason = "a stand-in that fails should fail its test"
+)]
 
+#[path = "cli/stand_in.rs"]
 mod stand_in;
 
 use std::process::{Command, Output};
