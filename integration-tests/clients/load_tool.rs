@@ -154,7 +154,10 @@ fn messages_that_a_full_queue_refuses_are_not_missed() {
                  --messages 100 --confirm-per-publish --consume-after 100";
     let (code, report) = verified(&trial, &queue, flags);
     assert_eq!(code, Some(0), "{report}");
-    assert_eq!((&report["refused"], &report["consumed"]), (&90.into(), &10.into()));
+    assert_eq!(
+        (&report["refused"], &report["consumed"]),
+        (&90.into(), &10.into())
+    );
 }
 
 #[test]

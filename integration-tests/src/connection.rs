@@ -3,18 +3,20 @@
 //! end, and every failed expectation tells what was wanted and what came.
 
 use std::cell::{Ref, RefCell, RefMut};
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use crate::channel::Channel;
+pub use crate::login::{Login, Tune};
 use crate::request::{self, Publication};
-use crate::wire::frame::{self, Frame};
+use crate::socket::Wire;
+pub use crate::socket::{Content, Incoming};
+use crate::wire::frame;
 use crate::wire::method::id_of;
-use crate::wire::value::put_long_string;
-use crate::wire::{Argument, Method, Properties, Reader, Table, Value};
+use crate::wire::{Method, Properties, Table};
 
 /// How long a test waits for something that must come.
 pub const PATIENCE: Duration = Duration::from_secs(20);
@@ -22,41 +24,6 @@ pub const PATIENCE: Duration = Duration::from_secs(20);
 pub const QUIET: Duration = Duration::from_millis(300);
 /// The header that opens AMQP 0-9-1.
 pub const PROTOCOL_HEADER: [u8; 8] = *b"AMQP\x00\x00\x09\x01";
-/// Largest read from the socket at once.
-const READ_BYTES: usize = 64 * 1024;
-
-/// What the broker sent, in whole methods.
-#[allow(
-    clippy::large_enum_variant,
-    reason = "one at a time, and nearly always the large one"
-)]
-#[derive(Clone, Debug, PartialEq)]
-pub enum Incoming {
-    /// A method, with its content if it has one.
-    Method {
-        /// The channel.
-        channel: u16,
-        /// The method.
-        method: Method,
-        /// Properties and body.
-        content: Option<Content>,
-    },
-    /// A heartbeat.
-    Heartbeat,
-    /// The socket ended, closed or reset.
-    Gone,
-}
-
-/// Properties and body of a message.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Content {
-    /// The properties.
-    pub properties: Properties,
-    /// The body.
-    pub body: Vec<u8>,
-    /// Sizes of the body frames that it came in.
-    pub frame_bytes: Vec<usize>,
-}
 
 /// What a close is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -116,133 +83,6 @@ fn fault_of(name: &str) -> (u16, u16) {
     if name.is_empty() { (0, 0) } else { id_of(name) }
 }
 
-/// How to log in and what to agree on.
-#[derive(Clone, Debug)]
-pub struct Login {
-    /// User name.
-    pub user: String,
-    /// Password.
-    pub password: String,
-    /// Virtual host.
-    pub vhost: String,
-    /// `frame_max` of tune-ok; `None` takes the broker's.
-    pub frame_max: Option<u32>,
-    /// `channel_max` of tune-ok; `None` takes the broker's.
-    pub channel_max: Option<u16>,
-    /// Heartbeat of tune-ok, seconds; tests send none by themselves.
-    pub heartbeat_s: u16,
-    /// The client's capabilities.
-    pub capabilities: Table,
-    /// The client's properties beside the capabilities.
-    pub properties: Table,
-}
-
-impl Default for Login {
-    fn default() -> Login {
-        let capabilities = Table::default()
-            .with("publisher_confirms", true)
-            .with("exchange_exchange_bindings", true)
-            .with("basic.nack", true)
-            .with("consumer_cancel_notify", true)
-            .with("connection.blocked", true)
-            .with("authentication_failure_close", true);
-        Login {
-            user: "guest".to_owned(),
-            password: "guest".to_owned(),
-            vhost: "/".to_owned(),
-            frame_max: None,
-            channel_max: None,
-            heartbeat_s: 0,
-            capabilities,
-            properties: Table::default().with("product", "SluiceMQ integration tests"),
-        }
-    }
-}
-
-impl Login {
-    /// Somebody else.
-    pub fn of(user: &str, password: &str) -> Login {
-        Login {
-            user: user.to_owned(),
-            password: password.to_owned(),
-            ..Login::default()
-        }
-    }
-
-    /// A client that announces no capabilities at all.
-    pub fn without_capabilities() -> Login {
-        Login {
-            capabilities: Table::default(),
-            ..Login::default()
-        }
-    }
-
-    /// The start-ok with mechanism PLAIN.
-    pub fn start_ok(&self) -> Method {
-        let response = format!("\0{}\0{}", self.user, self.password);
-        self.start_ok_by("PLAIN", response.as_bytes())
-    }
-
-    /// A start-ok with any mechanism and response.
-    pub fn start_ok_by(&self, mechanism: &str, response: &[u8]) -> Method {
-        let mut properties = self.properties.clone();
-        if !self.capabilities.0.is_empty() {
-            properties = properties.with("capabilities", self.capabilities.clone());
-        }
-        let response = Argument::LongString(response.to_vec());
-        Method::new(
-            "connection.start-ok",
-            vec![
-                Argument::Table(properties),
-                mechanism.into(),
-                response,
-                "en_US".into(),
-            ],
-        )
-    }
-}
-
-/// What the broker offered in connection.tune.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Tune {
-    /// Channels open at once.
-    pub channel_max: u16,
-    /// Octets of a whole frame.
-    pub frame_max: u32,
-    /// Seconds.
-    pub heartbeat_s: u16,
-}
-
-impl Tune {
-    /// The tune-ok that says the same.
-    pub fn accept(&self) -> Method {
-        let (channels, frame) = (self.channel_max.into(), self.frame_max.into());
-        Method::new(
-            "connection.tune-ok",
-            vec![channels, frame, self.heartbeat_s.into()],
-        )
-    }
-}
-
-#[derive(Debug)]
-struct Wire {
-    stream: TcpStream,
-    buffer: Vec<u8>,
-    inbox: VecDeque<Incoming>,
-    unfinished: HashMap<u16, Unfinished>,
-    gone: bool,
-    frame_max: usize,
-    server_properties: Table,
-}
-
-/// A method whose content is still coming.
-#[derive(Debug)]
-struct Unfinished {
-    method: Method,
-    body_bytes: Option<u64>,
-    content: Content,
-}
-
 /// A handle to one connection; copies share the socket, the last one closes it.
 #[derive(Clone, Debug)]
 pub struct Connection {
@@ -258,18 +98,7 @@ impl Connection {
 
     /// Connects and says nothing, if the broker listens.
     pub fn try_dial(address: SocketAddr) -> io::Result<Connection> {
-        let stream = TcpStream::connect(address)?;
-        stream.set_nodelay(true)?;
-        stream.set_write_timeout(Some(PATIENCE))?;
-        let wire = Wire {
-            stream,
-            buffer: Vec::new(),
-            inbox: VecDeque::new(),
-            unfinished: HashMap::new(),
-            gone: false,
-            frame_max: 131_072,
-            server_properties: Table::default(),
-        };
+        let wire = Wire::connect(address)?;
         Ok(Connection {
             wire: Rc::new(RefCell::new(wire)),
         })
@@ -595,119 +424,4 @@ pub fn amqplain_response(user: &str, password: &str) -> Vec<u8> {
         .with("PASSWORD", password);
     fields.encode_fields(&mut response);
     response
-}
-
-/// A table argument with an announced length that is not its own.
-pub fn long_string_octets(octets: &[u8]) -> Vec<u8> {
-    let mut out = Vec::new();
-    put_long_string(&mut out, octets);
-    out
-}
-
-impl Wire {
-    fn read(&mut self, deadline: Instant) -> Option<Incoming> {
-        loop {
-            while let Some((frame, length)) = frame::cut(&self.buffer) {
-                self.buffer.drain(..length);
-                if let Some(incoming) = self.assemble(frame) {
-                    return Some(incoming);
-                }
-            }
-            if self.gone {
-                return Some(Incoming::Gone);
-            }
-            let left = deadline.checked_duration_since(Instant::now())?;
-            let left = left.max(Duration::from_millis(1));
-            self.stream
-                .set_read_timeout(Some(left))
-                .expect("A positive time is a valid one.");
-            let mut chunk = [0; READ_BYTES];
-            match self.stream.read(&mut chunk) {
-                Ok(0) => self.gone = true,
-                Ok(length) => self.buffer.extend(&chunk[..length]),
-                Err(error) => match error.kind() {
-                    io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => return None,
-                    io::ErrorKind::Interrupted => {}
-                    _ => self.gone = true,
-                },
-            }
-        }
-    }
-
-    /// A whole method, heartbeat or content; `None` while content is still coming.
-    fn assemble(&mut self, frame: Frame) -> Option<Incoming> {
-        let channel = frame.channel;
-        match frame.kind {
-            frame::HEARTBEAT => return Some(Incoming::Heartbeat),
-            frame::METHOD => {
-                let method = Method::decode(&frame.payload);
-                let method = method.unwrap_or_else(|fault| panic!("{fault}"));
-                if !matches!(
-                    method.name,
-                    "basic.deliver" | "basic.get-ok" | "basic.return"
-                ) {
-                    return Some(Incoming::Method {
-                        channel,
-                        method,
-                        content: None,
-                    });
-                }
-                let content = Content::default();
-                let unfinished = Unfinished {
-                    method,
-                    body_bytes: None,
-                    content,
-                };
-                let before = self.unfinished.insert(channel, unfinished);
-                assert!(
-                    before.is_none(),
-                    "a method came inside the content of {before:?}"
-                );
-                return None;
-            }
-            _ => {}
-        }
-        let unfinished = self.unfinished.get_mut(&channel);
-        let unfinished = unfinished.expect("The broker sends content only behind its method.");
-        if frame.kind == frame::HEADER {
-            let mut reader = Reader::new(&frame.payload);
-            let head = (reader.short(), reader.short());
-            assert_eq!(
-                head,
-                (Ok(60), Ok(0)),
-                "class and weight of a content header"
-            );
-            unfinished.body_bytes = Some(reader.long_long().expect("A header names its size."));
-            let properties = Properties::decode(&mut reader);
-            unfinished.content.properties = properties.unwrap_or_else(|fault| panic!("{fault}"));
-        } else {
-            unfinished
-                .content
-                .frame_bytes
-                .push(frame.payload.len() + frame::ENVELOPE_BYTES);
-            unfinished.content.body.extend(frame.payload);
-        }
-        let whole = unfinished.body_bytes?;
-        let here = unfinished.content.body.len() as u64;
-        assert!(
-            here <= whole,
-            "the broker announced a body of {whole} octets and sent {here}"
-        );
-        if here < whole {
-            return None;
-        }
-        let Unfinished {
-            method, content, ..
-        } = self.unfinished.remove(&channel)?;
-        Some(Incoming::Method {
-            channel,
-            method,
-            content: Some(content),
-        })
-    }
-}
-
-/// A string value, for comparing.
-pub fn text(value: &str) -> Value {
-    Value::from(value)
 }

@@ -8,13 +8,16 @@ pub mod channel;
 pub mod connection;
 pub mod differences;
 pub mod http;
+pub mod login;
 pub mod request;
+pub mod socket;
 pub mod trial;
 pub mod wire;
 
 pub use broker_process::BrokerProcess;
 pub use channel::{Channel, Declared, Delivery, Return, expect_soon};
-pub use connection::{Close, Connection, Login};
+pub use connection::{Close, Connection};
+pub use login::Login;
 pub use request::{ConsumerSpec, ExchangeSpec, Publication, QueueSpec};
 pub use trial::{Trial, conformance, own_broker, say};
 pub use wire::{Method, PERSISTENT, Properties, TRANSIENT, Table, Value};

@@ -26,7 +26,7 @@ pub use topology::{BindExchange, BindQueue, DeclareExchange, DeclareQueue, Queue
 use crate::access::Access;
 use crate::holder::Holder;
 use crate::node::Node;
-use crate::observe::traffic::ExchangeTally;
+use crate::observe::exchange::ExchangeTally;
 use crate::queue::Queue;
 use crate::route::InlineTurn;
 use crate::route_cache::RouteCache;

@@ -19,6 +19,7 @@ mod error;
 mod failure;
 mod files;
 mod groups;
+mod histories;
 mod holder;
 mod ledger;
 mod metadata_store;

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
 use broker_core::Refusal;
+use broker_core::exchange::ExchangeKind;
 use broker_core::metadata::{
     ConnectionId, MetadataChange, MetadataEvent, Outcome, QueueGone, QueueId, QueueRecord,
 };
@@ -18,6 +19,7 @@ use crate::counters::Counters;
 use crate::dead_letterer;
 use crate::files::Files;
 use crate::groups::Groups;
+use crate::histories::Histories;
 use crate::holder::Holder;
 use crate::metadata_store::MetadataStore;
 use crate::observe::traffic::NodeTraffic;
@@ -44,6 +46,7 @@ pub(crate) struct Node {
     pub(crate) timers: Arc<Timers>,
     pub(crate) files: Files,
     pub(crate) replies: Replies,
+    pub(crate) histories: Histories,
     pub(crate) counters: Counters,
     pub(crate) failure: crate::failure::Failure,
     pub(crate) traffic: NodeTraffic,
@@ -65,6 +68,7 @@ impl Node {
             timers: Arc::default(),
             files: Files::default(),
             replies: Replies::default(),
+            histories: Histories::default(),
             counters: Counters::default(),
             failure: crate::failure::Failure::default(),
             traffic: NodeTraffic::default(),
@@ -91,6 +95,15 @@ impl Node {
 
     /// The one door for change.
     pub(crate) async fn apply(&self, change: &MetadataChange) -> Result<Outcome, Refusal> {
+        // The rules know delayed exchanges, but nothing durable holds their messages: a broker
+        // that would lose confirmed ones does not offer the type.
+        if let MetadataChange::DeclareExchange { exchange_type, .. } = change
+            && **exchange_type == *ExchangeKind::DelayedMessage.name()
+        {
+            return Err(Refusal::UnknownExchangeType {
+                exchange_type: exchange_type.clone(),
+            });
+        }
         self.metadata
             .propose(change)
             .await
@@ -113,6 +126,16 @@ impl Node {
                     if let Some(queue) = self.queue(record.id) {
                         queue.reconfigure(self, &record.settings);
                     }
+                }
+                MetadataEvent::Bound {
+                    vhost,
+                    binding,
+                    created: true,
+                } => {
+                    self.histories.tell(self, vhost, binding);
+                }
+                MetadataEvent::ExchangeDeleted { record, .. } => {
+                    self.histories.forget(&record.vhost, &record.name);
                 }
                 MetadataEvent::UserDeleted { user } => {
                     let refusal = Refusal::UserDeleted { user: user.clone() };

@@ -6,8 +6,11 @@
 //! needs. Must not know HTTP or JSON.
 
 mod client;
+pub(crate) mod deaths;
+pub(crate) mod exchange;
 mod messages;
 mod queue;
+mod sizes;
 pub(crate) mod traffic;
 
 use std::collections::HashMap;
@@ -21,9 +24,9 @@ use broker_core::{Refusal, VhostName};
 pub use client::{ChannelView, ConnectionView};
 pub use messages::{MessageState, QueuedMessage, Which};
 pub use queue::{ConsumerInfo, QueueView};
-pub use traffic::{
-    ChurnCounts, DeathCounts, DeathStrategy, QueueTraffic, SIZE_CLASSES, SizeCounts, TrafficCounts,
-};
+pub use deaths::{DeathCounts, DeathStrategy};
+pub use sizes::{SIZE_CLASSES, SizeCounts};
+pub use traffic::{ChurnCounts, QueueTraffic, TrafficCounts};
 
 use crate::broker::Broker;
 use crate::queue::After;

@@ -29,7 +29,8 @@ use crate::deliver;
 use crate::holder::Holder;
 use crate::ledger::Ledger;
 use crate::node::Node;
-use crate::observe::traffic::{DeathStrategy, QueueTraffic};
+use crate::observe::deaths::DeathStrategy;
+use crate::observe::traffic::QueueTraffic;
 use crate::record::EntryMeta;
 
 /// Which driver a queue has.
@@ -542,7 +543,8 @@ impl Queue {
                 node.counters.forgotten(why);
                 state.traffic.ack += u64::from(why == Gone::Acked);
                 if let Some(reason) = death_of(why) {
-                    node.traffic.died(self.kind, reason, DeathStrategy::Disabled);
+                    node.traffic
+                        .died(self.kind, reason, DeathStrategy::Disabled);
                 }
                 if why == Gone::DeadLettered {
                     node.traffic.dead_letter_confirmed(self.kind);

@@ -11,7 +11,7 @@ use crate::clock;
 use crate::content::Batch;
 use crate::groups::{LOCAL_LANE, Publication};
 use crate::node::Node;
-use crate::observe::traffic::ExchangeTraffic;
+use crate::observe::exchange::ExchangeTraffic;
 use crate::origin::{self, Origin};
 use crate::queue::{After, Arrival, Lane, Queue, resident};
 use crate::record::{self, EntryMeta, NewMessage};

@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use amqp::Properties;
 use broker_core::router::{LazyMessage, MessageView as _, RouteRequest, Routed, carbon_copy_keys};
-use broker_core::{Refusal, VhostName};
+use broker_core::{ExchangeName, Refusal, VhostName};
 use smallvec::SmallVec;
 
 use crate::bounds::ROUTES_CACHED_MAX;
 use crate::node::Node;
-use crate::observe::traffic::ExchangeTraffic;
+use crate::observe::exchange::ExchangeTraffic;
 use crate::route::Route;
 
 /// Exchange and key are chosen by clients: std's hasher withstands floods.
@@ -48,6 +48,7 @@ impl RouteCache {
         if extra_keys.is_empty()
             && let Some(route) = self.cached(exchange, routing_key)
         {
+            self.routed.histories.clear();
             return Ok(route);
         }
         let request = RouteRequest {
@@ -60,6 +61,11 @@ impl RouteCache {
             self.remember(exchange, routing_key, &route);
         }
         Ok(route)
+    }
+
+    /// Exchanges that want to remember the message that was routed last.
+    pub(crate) fn histories(&self) -> &[ExchangeName] {
+        &self.routed.histories
     }
 
     fn find(

@@ -50,11 +50,18 @@ pub struct Alarm {
 impl Health {
     /// All is well.
     pub fn ok() -> Self {
-        Self { status: "ok".into(), ..Self::default() }
+        Self {
+            status: "ok".into(),
+            ..Self::default()
+        }
     }
 
     /// Something is not.
     pub fn failed(reason: impl Into<String>) -> Self {
-        Self { status: "failed".into(), reason: Some(reason.into()), ..Self::default() }
+        Self {
+            status: "failed".into(),
+            reason: Some(reason.into()),
+            ..Self::default()
+        }
     }
 }

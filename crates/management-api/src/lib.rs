@@ -28,9 +28,7 @@ pub use cluster::{
 pub use error::ErrorBody;
 pub use feature::{DeprecatedFeature, FeatureFlag};
 pub use health::{Alarm, Health};
-pub use message::{
-    GetRequest, GotMessage, MessageContent, PublishRequest, QueuedMessage, Routed,
-};
+pub use message::{GetRequest, GotMessage, MessageContent, PublishRequest, QueuedMessage, Routed};
 pub use page::Page;
 pub use policy::{GlobalParameter, Limits, Parameter, Policy};
 pub use rate::{MessageStats, Rate, Sample};

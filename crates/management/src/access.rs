@@ -63,13 +63,19 @@ impl Caller {
         if !self.is_administrator() && metadata.permission(&self.user, vhost).is_none() {
             return Err(ApiError::hidden());
         }
-        metadata.vhost(vhost).map(|_| ()).map_err(|_| ApiError::ObjectNotFound)
+        metadata
+            .vhost(vhost)
+            .map(|_| ())
+            .map_err(|_| ApiError::ObjectNotFound)
     }
 
     /// As [`Caller::enter`], for things that monitoring users see in every vhost.
     pub(crate) fn look_into(&self, metadata: &Metadata, vhost: &VhostName) -> Result<()> {
         if self.is_monitor() {
-            return metadata.vhost(vhost).map(|_| ()).map_err(|_| ApiError::ObjectNotFound);
+            return metadata
+                .vhost(vhost)
+                .map(|_| ())
+                .map_err(|_| ApiError::ObjectNotFound);
         }
         self.enter(metadata, vhost)
     }
@@ -146,7 +152,9 @@ impl FromRequestParts<Api> for Policymaker {
     async fn from_request_parts(parts: &mut Parts, api: &Api) -> Result<Self> {
         let caller = authenticate(parts, api)?;
         if !caller.is_policymaker() {
-            return Err(ApiError::NotAuthorised("User not authorised to access object"));
+            return Err(ApiError::NotAuthorised(
+                "User not authorised to access object",
+            ));
         }
         Ok(Self(caller))
     }
@@ -158,12 +166,16 @@ fn authenticate(parts: &Parts, api: &Api) -> Result<Caller> {
     };
     let credentials = header.to_str().ok().and_then(basic_credentials);
     let outcome = credentials.map(|(user, password)| {
-        api.authenticator().check_password(&user, &password, peer(parts))
+        api.authenticator()
+            .check_password(&user, &password, peer(parts))
     });
     match outcome {
         Some(AuthOutcome::Authenticated { user, tags }) => {
             api.auth_attempts().succeeded();
-            Ok(Caller { user: UserName::new(user), tags })
+            Ok(Caller {
+                user: UserName::new(user),
+                tags,
+            })
         }
         Some(AuthOutcome::Refused(why)) => {
             api.auth_attempts().failed();
@@ -180,9 +192,10 @@ fn authenticate(parts: &Parts, api: &Api) -> Result<Caller> {
 /// The client's address; without a socket the request comes from this process.
 fn peer(parts: &Parts) -> IpAddr {
     let info = parts.extensions.get::<ConnectInfo<Peer>>();
-    info.map_or(IpAddr::V4(Ipv4Addr::LOCALHOST), |ConnectInfo(Peer(address))| {
-        address.ip().to_canonical()
-    })
+    info.map_or(
+        IpAddr::V4(Ipv4Addr::LOCALHOST),
+        |ConnectInfo(Peer(address))| address.ip().to_canonical(),
+    )
 }
 
 /// User and password of a `Basic` header.
@@ -214,6 +227,9 @@ mod tests {
         assert_eq!(basic_credentials("Bearer abc"), None);
         assert_eq!(basic_credentials("Basic !!!"), None);
         assert_eq!(basic_credentials("Basic"), None);
-        assert_eq!(basic_credentials(&format!("Basic {}", BASE64_STANDARD.encode("guest"))), None);
+        assert_eq!(
+            basic_credentials(&format!("Basic {}", BASE64_STANDARD.encode("guest"))),
+            None
+        );
     }
 }

@@ -41,8 +41,16 @@ impl Body {
 
     /// Refuses a body that lacks one of these, naming all that it lacks.
     pub(crate) fn require(&self, keys: &[&str]) -> Result<()> {
-        let missing: Vec<_> = keys.iter().copied().filter(|key| !self.0.contains_key(*key)).collect();
-        if missing.is_empty() { Ok(()) } else { Err(ApiError::missing(&missing)) }
+        let missing: Vec<_> = keys
+            .iter()
+            .copied()
+            .filter(|key| !self.0.contains_key(*key))
+            .collect();
+        if missing.is_empty() {
+            Ok(())
+        } else {
+            Err(ApiError::missing(&missing))
+        }
     }
 
     /// A truth value, also as a word; false when it is missing.
@@ -53,9 +61,10 @@ impl Body {
             Some(Value::Bool(flag)) => Ok(*flag),
             Some(Value::String(word)) if word == "true" => Ok(true),
             Some(Value::String(word)) if word == "false" => Ok(false),
-            Some(other) => {
-                Err(ApiError::bad_request(Value::from(vec!["not_boolean".into(), other.clone()])))
-            }
+            Some(other) => Err(ApiError::bad_request(Value::from(vec![
+                "not_boolean".into(),
+                other.clone(),
+            ]))),
         }
     }
 
@@ -111,7 +120,10 @@ mod tests {
     #[test]
     fn anything_but_an_object_is_not_json() {
         for bytes in [&b"[]"[..], b"{\"durable\": tru", b"5", b"\xff"] {
-            assert_eq!(Body::parse(bytes).map(|_| ()), Err(ApiError::bad_request("not_json")));
+            assert_eq!(
+                Body::parse(bytes).map(|_| ()),
+                Err(ApiError::bad_request("not_json"))
+            );
         }
     }
 
@@ -126,7 +138,10 @@ mod tests {
     #[test]
     fn words_count_as_truth_values_and_others_do_not() {
         let body = Body::parse(br#"{"a":"true","b":false,"c":"yes"}"#).expect("an object");
-        assert_eq!((body.flag("a"), body.flag("b"), body.flag("d")), (Ok(true), Ok(false), Ok(false)));
+        assert_eq!(
+            (body.flag("a"), body.flag("b"), body.flag("d")),
+            (Ok(true), Ok(false), Ok(false))
+        );
         assert!(body.flag("c").is_err());
     }
 }

@@ -34,12 +34,18 @@ pub(crate) enum ApiError {
 impl ApiError {
     /// 400 of the usual kind.
     pub(crate) fn bad_request(reason: impl Into<Value>) -> Self {
-        Self::Refused { error: "bad_request", reason: reason.into() }
+        Self::Refused {
+            error: "bad_request",
+            reason: reason.into(),
+        }
     }
 
     /// 400 for fields that are missing, in the order given.
     pub(crate) fn missing(keys: &[&str]) -> Self {
-        let keys: Vec<_> = keys.iter().map(|key| format!("{{key_missing,{key}}}")).collect();
+        let keys: Vec<_> = keys
+            .iter()
+            .map(|key| format!("{{key_missing,{key}}}"))
+            .collect();
         Self::bad_request(format!("[{}]", keys.join(",")))
     }
 
@@ -76,22 +82,32 @@ impl IntoResponse for ApiError {
         match self {
             Self::NoCredentials => {
                 let realm = HeaderValue::from_static("Basic realm=\"RabbitMQ Management\"");
-                (StatusCode::UNAUTHORIZED, [(header::WWW_AUTHENTICATE, realm)]).into_response()
+                (
+                    StatusCode::UNAUTHORIZED,
+                    [(header::WWW_AUTHENTICATE, realm)],
+                )
+                    .into_response()
             }
-            Self::BadCredentials => {
-                answer(StatusCode::UNAUTHORIZED, "not_authorized", json!("Not_Authorized"))
-            }
+            Self::BadCredentials => answer(
+                StatusCode::UNAUTHORIZED,
+                "not_authorized",
+                json!("Not_Authorized"),
+            ),
             Self::NotAuthorised(reason) => {
                 answer(StatusCode::UNAUTHORIZED, "not_authorised", json!(reason))
             }
-            Self::ObjectNotFound => {
-                answer(StatusCode::NOT_FOUND, "Object Not Found", json!("Not Found"))
-            }
+            Self::ObjectNotFound => answer(
+                StatusCode::NOT_FOUND,
+                "Object Not Found",
+                json!("Not Found"),
+            ),
             Self::NotFound(reason) => answer(StatusCode::NOT_FOUND, "not_found", json!(reason)),
             Self::Refused { error, reason } => answer(StatusCode::BAD_REQUEST, error, reason),
-            Self::Precondition(reason) => {
-                answer(StatusCode::PRECONDITION_FAILED, "precondition_failed", json!(reason))
-            }
+            Self::Precondition(reason) => answer(
+                StatusCode::PRECONDITION_FAILED,
+                "precondition_failed",
+                json!(reason),
+            ),
             Self::Broken(why) => {
                 tracing::error!(why, "a request to the HTTP API failed");
                 let reason = json!("see the log of the node");
@@ -102,5 +118,12 @@ impl IntoResponse for ApiError {
 }
 
 fn answer(status: StatusCode, error: &str, reason: Value) -> Response {
-    (status, Json(ErrorBody { error: error.into(), reason })).into_response()
+    (
+        status,
+        Json(ErrorBody {
+            error: error.into(),
+            reason,
+        }),
+    )
+        .into_response()
 }

@@ -77,7 +77,11 @@ impl InternalClient {
             mechanism: INTERNAL_MECHANISM.into(),
         })?;
         let channel = session.open_channel(CHANNEL)?;
-        Ok(Self { session, channel, verdicts })
+        Ok(Self {
+            session,
+            channel,
+            verdicts,
+        })
     }
 
     /// The channel, for everything but publishing.
@@ -109,8 +113,8 @@ impl InternalClient {
         })?;
         self.channel.end_turn();
         let verdict = tokio::time::timeout(CONFIRM_TIMEOUT, self.verdicts.confirmed()).await;
-        let verdict = verdict
-            .map_err(|_| ApiError::Broken("a message was not confirmed in time".into()))?;
+        let verdict =
+            verdict.map_err(|_| ApiError::Broken("a message was not confirmed in time".into()))?;
         Ok(!verdict.returned && verdict.confirmed == Some(true))
     }
 

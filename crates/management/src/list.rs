@@ -39,11 +39,17 @@ impl<S: Send + Sync> FromRequestParts<S> for ListQuery {
 
 impl ListQuery {
     pub(crate) fn get(&self, key: &str) -> Option<&str> {
-        self.0.iter().find(|(name, _)| name == key).map(|(_, value)| value.as_str())
+        self.0
+            .iter()
+            .find(|(name, _)| name == key)
+            .map(|(_, value)| value.as_str())
     }
 
     pub(crate) fn all<'a>(&'a self, key: &'a str) -> impl Iterator<Item = &'a str> {
-        self.0.iter().filter(move |(name, _)| name == key).map(|(_, value)| value.as_str())
+        self.0
+            .iter()
+            .filter(move |(name, _)| name == key)
+            .map(|(_, value)| value.as_str())
     }
 
     pub(crate) fn is_true(&self, key: &str) -> bool {
@@ -63,11 +69,17 @@ impl ListQuery {
         let columns = self.columns();
         let total = rows.len();
         let filter = self.filter();
-        let rows: Vec<T> = rows.into_iter().filter(|row| filter.matches(name(row))).collect();
+        let rows: Vec<T> = rows
+            .into_iter()
+            .filter(|row| filter.matches(name(row)))
+            .collect();
         let filtered = rows.len();
         let range = paging.range(filtered, total)?;
         let items: Vec<Value> = match self.sorted(rows, &show) {
-            Sorted::Natural(rows) => rows[range].iter().map(|row| columns.of(show(row))).collect(),
+            Sorted::Natural(rows) => rows[range]
+                .iter()
+                .map(|row| columns.of(show(row)))
+                .collect(),
             Sorted::Shown(mut rows) => rows.drain(range).map(|row| columns.of(row)).collect(),
         };
         let page = Page {
@@ -118,9 +130,8 @@ impl ListQuery {
         match self.get("name").filter(|name| !name.is_empty()) {
             None => Filter::All,
             // rabbitmq: a broken expression matches nothing
-            Some(pattern) if self.is_true("use_regex") => {
-                Regex::new(pattern).map_or(Filter::Nothing, |regex| Filter::Matching(Box::new(regex)))
-            }
+            Some(pattern) if self.is_true("use_regex") => Regex::new(pattern)
+                .map_or(Filter::Nothing, |regex| Filter::Matching(Box::new(regex))),
             Some(part) => Filter::Containing(part.to_owned()),
         }
     }
@@ -165,7 +176,9 @@ struct Paging {
 impl Paging {
     /// `None` without a page.
     fn parse(query: &ListQuery) -> Result<Option<Self>> {
-        let Some(page) = query.get("page") else { return Ok(None) };
+        let Some(page) = query.get("page") else {
+            return Ok(None);
+        };
         let asked = query.get("page_size");
         let size = asked.map_or(Ok(PAGE_SIZE_DEFAULT), str::parse);
         let (Ok(page), Ok(size)) = (page.parse::<usize>(), size) else {
@@ -188,7 +201,10 @@ impl Paging {
         if start >= filtered.max(1) {
             let Self { page, size } = self;
             let reason = format!("Page out of range, page: {page} page size: {size}, len: {total}");
-            return Err(ApiError::Refused { error: "page_out_of_range", reason: reason.into() });
+            return Err(ApiError::Refused {
+                error: "page_out_of_range",
+                reason: reason.into(),
+            });
         }
         Ok(start..(start + self.size).min(filtered))
     }
@@ -199,7 +215,9 @@ struct Columns(Option<Vec<String>>);
 
 impl Columns {
     fn of(&self, object: Value) -> Value {
-        let Some(columns) = &self.0 else { return object };
+        let Some(columns) = &self.0 else {
+            return object;
+        };
         let mut shown = Map::new();
         for column in columns {
             let path: Vec<&str> = column.split('.').collect();
@@ -218,7 +236,9 @@ fn put(object: &mut Map<String, Value>, path: &[&str], value: Value) {
             object.insert((*last).to_owned(), value);
         }
         [first, rest @ ..] => {
-            let inner = object.entry(*first).or_insert_with(|| Value::Object(Map::new()));
+            let inner = object
+                .entry(*first)
+                .or_insert_with(|| Value::Object(Map::new()));
             if let Value::Object(inner) = inner {
                 put(inner, rest, value);
             }
@@ -258,20 +278,34 @@ mod tests {
     use super::*;
 
     fn query(pairs: &[(&str, &str)]) -> ListQuery {
-        ListQuery(pairs.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect())
+        ListQuery(
+            pairs
+                .iter()
+                .map(|(k, v)| ((*k).to_owned(), (*v).to_owned()))
+                .collect(),
+        )
     }
 
     async fn list(pairs: &[(&str, &str)], names: &[&str]) -> Result<Value> {
         let rows: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
         let show = |name: &String| json!({"name": name, "size": {"is": name.len()}});
         let response = query(pairs).answer(rows, |name| name.as_str(), show)?;
-        let bytes = to_bytes(response.into_body(), usize::MAX).await.expect("a body");
+        let bytes = to_bytes(response.into_body(), usize::MAX)
+            .await
+            .expect("a body");
         Ok(serde_json::from_slice(&bytes).expect("JSON"))
     }
 
     fn names(list: &Value) -> Vec<&str> {
-        let items = list.get("items").unwrap_or(list).as_array().expect("a list");
-        items.iter().map(|item| item["name"].as_str().expect("a name")).collect()
+        let items = list
+            .get("items")
+            .unwrap_or(list)
+            .as_array()
+            .expect("a list");
+        items
+            .iter()
+            .map(|item| item["name"].as_str().expect("a name"))
+            .collect()
     }
 
     #[tokio::test]
@@ -283,17 +317,28 @@ mod tests {
     #[tokio::test]
     async fn a_page_counts_what_is_filtered_and_what_is_there() {
         let pairs = [("page", "2"), ("page_size", "2"), ("name", "x")];
-        let page = list(&pairs, &["x1", "y", "x2", "x3"]).await.expect("a page");
+        let page = list(&pairs, &["x1", "y", "x2", "x3"])
+            .await
+            .expect("a page");
         assert_eq!(names(&page), ["x3"]);
-        let counts = ["total_count", "filtered_count", "item_count", "page", "page_count", "page_size"]
-            .map(|key| page[key].as_u64().expect("a count"));
+        let counts = [
+            "total_count",
+            "filtered_count",
+            "item_count",
+            "page",
+            "page_count",
+            "page_size",
+        ]
+        .map(|key| page[key].as_u64().expect("a count"));
         assert_eq!(counts, [4, 3, 1, 2, 2, 2]);
     }
 
     #[tokio::test]
     async fn expressions_filter_and_broken_ones_find_nothing() {
         let pairs = [("page", "1"), ("name", "^x[12]$"), ("use_regex", "true")];
-        let page = list(&pairs, &["x1", "ax1", "x2", "x3"]).await.expect("a page");
+        let page = list(&pairs, &["x1", "ax1", "x2", "x3"])
+            .await
+            .expect("a page");
         assert_eq!(names(&page), ["x1", "x2"]);
         let pairs = [("page", "1"), ("name", "("), ("use_regex", "true")];
         let page = list(&pairs, &["x1"]).await.expect("a page");
@@ -309,7 +354,9 @@ mod tests {
 
     #[tokio::test]
     async fn columns_keep_the_fields_that_are_asked_for() {
-        let shown = list(&[("columns", "size.is,none")], &["aa"]).await.expect("a list");
+        let shown = list(&[("columns", "size.is,none")], &["aa"])
+            .await
+            .expect("a list");
         assert_eq!(shown, json!([{"size": {"is": 2}}]));
     }
 
@@ -319,9 +366,16 @@ mod tests {
         let reason = "Page out of range, page: 3 page size: 100, len: 1";
         assert_eq!(
             refused,
-            Err(ApiError::Refused { error: "page_out_of_range", reason: reason.into() })
+            Err(ApiError::Refused {
+                error: "page_out_of_range",
+                reason: reason.into()
+            })
         );
-        assert!(list(&[("page", "1"), ("page_size", "501")], &["a"]).await.is_err());
+        assert!(
+            list(&[("page", "1"), ("page_size", "501")], &["a"])
+                .await
+                .is_err()
+        );
         assert!(list(&[("page", "one")], &["a"]).await.is_err());
         assert!(list(&[("page", "1")], &[]).await.is_ok());
     }

@@ -26,14 +26,20 @@ fn tidied(path: &str) -> String {
         Some(stripped) if !stripped.is_empty() => stripped,
         _ => path,
     };
-    let Some(rest) = path.strip_prefix('/') else { return path.to_owned() };
+    let Some(rest) = path.strip_prefix('/') else {
+        return path.to_owned();
+    };
     if rest.is_empty() {
         return path.to_owned();
     }
     let mut tidy = String::with_capacity(path.len());
     for segment in rest.split('/') {
         tidy.push('/');
-        tidy.push_str(if segment.is_empty() { DEFAULT_EXCHANGE } else { segment });
+        tidy.push_str(if segment.is_empty() {
+            DEFAULT_EXCHANGE
+        } else {
+            segment
+        });
     }
     tidy
 }
@@ -58,13 +64,21 @@ pub(crate) fn exchange_name(in_path: &str) -> &str {
 
 /// Percent-encodes a path segment.
 pub(crate) fn encoded_segment(text: &str) -> String {
-    encode(text, |octet| octet.is_ascii_alphanumeric() || b"-._~".contains(&octet), false)
+    encode(
+        text,
+        |octet| octet.is_ascii_alphanumeric() || b"-._~".contains(&octet),
+        false,
+    )
 }
 
 /// Encodes as forms do: a space is a plus.
 // rabbitmq: properties_key; a tilde separates its parts, so it is encoded too
 pub(crate) fn form_encoded(text: &str) -> String {
-    encode(text, |octet| octet.is_ascii_alphanumeric() || b"-._".contains(&octet), true)
+    encode(
+        text,
+        |octet| octet.is_ascii_alphanumeric() || b"-._".contains(&octet),
+        true,
+    )
 }
 
 fn encode(text: &str, is_plain: impl Fn(u8) -> bool, plus_for_space: bool) -> String {
@@ -93,8 +107,14 @@ mod tests {
 
     #[test]
     fn an_empty_segment_names_the_default_exchange() {
-        assert_eq!(tidied("/api/exchanges/%2F//publish"), "/api/exchanges/%2F/amq.default/publish");
-        assert_eq!(tidied("/api/exchanges/%2F//"), "/api/exchanges/%2F/amq.default");
+        assert_eq!(
+            tidied("/api/exchanges/%2F//publish"),
+            "/api/exchanges/%2F/amq.default/publish"
+        );
+        assert_eq!(
+            tidied("/api/exchanges/%2F//"),
+            "/api/exchanges/%2F/amq.default"
+        );
     }
 
     #[test]

@@ -91,10 +91,9 @@ async fn detailed(query: ListQuery, State(api): State<Api>) -> Result<Response> 
     let vhosts: Vec<String> = query.all("vhost").map(str::to_owned).collect();
     let queue = match query.get("queue") {
         None => None,
-        Some(pattern) => Some(
-            Regex::new(pattern)
-                .map_err(|_| ApiError::bad_request(format!("invalid regular expression: {pattern}")))?,
-        ),
+        Some(pattern) => Some(Regex::new(pattern).map_err(|_| {
+            ApiError::bad_request(format!("invalid regular expression: {pattern}"))
+        })?),
     };
     written(api, "detailed", move |api, out| {
         let scope = Scope::new(Grouping::Detailed, vhosts, queue);
@@ -127,7 +126,10 @@ async fn detailed(query: ListQuery, State(api): State<Api>) -> Result<Response> 
 }
 
 async fn memory_breakdown(State(api): State<Api>) -> Result<Response> {
-    written(api, "memory-breakdown", |api, out| node::write_memory(api, out)).await
+    written(api, "memory-breakdown", |api, out| {
+        node::write_memory(api, out)
+    })
+    .await
 }
 
 /// The process answers.
@@ -137,9 +139,16 @@ async fn live() -> &'static str {
 
 /// The broker serves clients.
 async fn ready(State(api): State<Api>) -> Response {
-    let serves = api.listeners().iter().any(|open| matches!(open.protocol, "amqp" | "amqp/ssl"));
+    let serves = api
+        .listeners()
+        .iter()
+        .any(|open| matches!(open.protocol, "amqp" | "amqp/ssl"));
     match serves {
         true => "ok\n".into_response(),
-        false => (StatusCode::SERVICE_UNAVAILABLE, "no AMQP listener is open\n").into_response(),
+        false => (
+            StatusCode::SERVICE_UNAVAILABLE,
+            "no AMQP listener is open\n",
+        )
+            .into_response(),
     }
 }

@@ -80,7 +80,9 @@ pub(crate) fn api(state: Api) -> Router {
 // rabbitmq: OPTIONS needs no login, a wrong method is refused before the login
 fn resource(allow: &'static str, methods: MethodRouter<Api>) -> MethodRouter<Api> {
     let with_allow = move |mut response: Response| async move {
-        response.headers_mut().insert(header::ALLOW, HeaderValue::from_static(allow));
+        response
+            .headers_mut()
+            .insert(header::ALLOW, HeaderValue::from_static(allow));
         response
     };
     methods
@@ -91,7 +93,9 @@ fn resource(allow: &'static str, methods: MethodRouter<Api>) -> MethodRouter<Api
 
 async fn nothing_here() -> Response {
     let mut response = ApiError::ObjectNotFound.into_response();
-    response.headers_mut().insert(header::ALLOW, HeaderValue::from_static(GET));
+    response
+        .headers_mut()
+        .insert(header::ALLOW, HeaderValue::from_static(GET));
     response
 }
 
@@ -102,16 +106,27 @@ async fn front_page() -> &'static str {
 async fn never_cached(mut response: Response) -> Response {
     let headers = response.headers_mut();
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
-    headers.insert(header::VARY, HeaderValue::from_static("accept, accept-encoding, origin"));
+    headers.insert(
+        header::VARY,
+        HeaderValue::from_static("accept, accept-encoding, origin"),
+    );
     response
 }
 
 /// 201 when the change made something that did not exist, else 204.
 fn put_answer(outcome: &Outcome) -> StatusCode {
-    if outcome.created() { StatusCode::CREATED } else { StatusCode::NO_CONTENT }
+    if outcome.created() {
+        StatusCode::CREATED
+    } else {
+        StatusCode::NO_CONTENT
+    }
 }
 
 /// 204 when the change removed something.
 fn delete_answer(outcome: &Outcome) -> Result<StatusCode, ApiError> {
-    if outcome.is_empty() { Err(ApiError::ObjectNotFound) } else { Ok(StatusCode::NO_CONTENT) }
+    if outcome.is_empty() {
+        Err(ApiError::ObjectNotFound)
+    } else {
+        Ok(StatusCode::NO_CONTENT)
+    }
 }

@@ -30,7 +30,9 @@ pub struct Management {
 impl Management {
     /// Over a running broker; nothing is served yet.
     pub fn new(broker: Broker, authenticator: Authenticator, options: ManagementOptions) -> Self {
-        Self { api: Api::new(broker, authenticator, options) }
+        Self {
+            api: Api::new(broker, authenticator, options),
+        }
     }
 
     /// Listens for the HTTP API. Must be called within a tokio runtime.
@@ -56,7 +58,11 @@ impl Management {
         let listener = std::net::TcpListener::bind(address)?;
         listener.set_nonblocking(true)?;
         let listener = TcpListener::from_std(listener)?;
-        Ok(HttpServer { listener, router, connections_max: self.api.options().connections_max })
+        Ok(HttpServer {
+            listener,
+            router,
+            connections_max: self.api.options().connections_max,
+        })
     }
 
     /// Tells which listeners are open, for overview and health checks; once, when all are.
@@ -129,7 +135,13 @@ impl Listener for BoundedListener {
         if let Err(error) = stream.set_nodelay(true) {
             tracing::debug!(%error, "an HTTP connection is served without TCP_NODELAY");
         }
-        (Counted { stream, _permit: permit }, peer)
+        (
+            Counted {
+                stream,
+                _permit: permit,
+            },
+            peer,
+        )
     }
 
     fn local_addr(&self) -> io::Result<Self::Addr> {

@@ -39,7 +39,10 @@ pub(crate) fn strings(words: &[Box<str>]) -> Vec<String> {
 }
 
 pub(crate) fn limits(limits: &Limits) -> BTreeMap<String, i64> {
-    limits.iter().map(|(name, limit)| (name.to_string(), *limit)).collect()
+    limits
+        .iter()
+        .map(|(name, limit)| (name.to_string(), *limit))
+        .collect()
 }
 
 pub(crate) fn user(

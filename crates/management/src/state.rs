@@ -139,7 +139,10 @@ impl Attempts {
 
     /// Let in, and refused.
     pub(crate) fn counts(&self) -> (u64, u64) {
-        (self.succeeded.load(Ordering::Relaxed), self.failed.load(Ordering::Relaxed))
+        (
+            self.succeeded.load(Ordering::Relaxed),
+            self.failed.load(Ordering::Relaxed),
+        )
     }
 
     pub(crate) fn reset(&self) {

@@ -67,7 +67,11 @@ impl Statistics {
         self.channels.series(&channel)
     }
 
-    pub(crate) fn exchange(&self, vhost: &VhostName, name: &ExchangeName) -> Option<&ExchangeSeries> {
+    pub(crate) fn exchange(
+        &self,
+        vhost: &VhostName,
+        name: &ExchangeName,
+    ) -> Option<&ExchangeSeries> {
         self.exchanges.series(&(vhost.clone(), name.clone()))
     }
 
@@ -114,7 +118,11 @@ struct Row<const N: usize> {
 
 impl<K, const N: usize> Default for Table<K, N> {
     fn default() -> Self {
-        Self { rows: HashMap::new(), active: 0, pass: 0 }
+        Self {
+            rows: HashMap::new(),
+            active: 0,
+            pass: 0,
+        }
     }
 }
 
@@ -159,7 +167,9 @@ impl<K: Hash + Eq, const N: usize> Table<K, N> {
             row.changed_at_ms = at_ms;
         }
         row.last = values;
-        let Some(series) = &mut row.series else { return };
+        let Some(series) = &mut row.series else {
+            return;
+        };
         if row.still >= SAMPLES {
             row.series = None;
             *active -= 1;

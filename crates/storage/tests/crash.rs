@@ -167,6 +167,57 @@ fn lives(seed: u64) {
     live(&disk, &mut history, &mut dice);
 }
 
+#[test]
+fn what_a_killed_process_left_unsynced_is_made_durable_before_anything_counts_on_it() {
+    let disk = SimulatedDisk::default();
+    // The last one in another store, so that the first one's segment is not synced for its sake.
+    let put = |id| {
+        let body = Bytes::from(vec![id as u8; 50]);
+        Command::Put {
+            store: StoreId(id / 3),
+            id,
+            body,
+        }
+    };
+    let log: Vec<Vec<Command>> = (1..=3).map(|id| vec![put(id)]).collect();
+    let life = |disk: &SimulatedDisk, indexes: std::ops::RangeInclusive<u64>, released: usize| {
+        let (storage, recovery) =
+            Storage::open_on(Arc::new(disk.clone()), Path::new("/data"), options()).unwrap();
+        let (shelf, replayed, _) =
+            Shelf::recover(storage.segments(), recovery, Some(disk)).unwrap();
+        let journal = storage.start::<Bytes>(replayed, shelf.clone()).unwrap();
+        storage.attach(shelf.clone()).unwrap();
+        if indexes.start() > &1 {
+            wait_until("the file is released", || {
+                shelf.released().len() == released
+            });
+        }
+        for index in indexes {
+            let payload = encode(&log[index as usize - 1]);
+            journal
+                .append(STREAM, index, payload.clone(), payload)
+                .unwrap();
+            wait_until("it is applied", || shelf.applied_index() == index);
+        }
+        journal.seal();
+        wait_until("the next file is released", || {
+            shelf.released().len() == released + 1
+        });
+        storage.shutdown().unwrap();
+    };
+    life(&disk, 1..=2, 0);
+    // Killed when the items were written to the segment, but not synced.
+    let killed_at = disk.before_first_sync_of("segment");
+    let disk = disk.after_crash(killed_at, Unsynced::Kept, &mut Dice::new(0));
+    life(&disk, 3..=3, 1);
+    let disk = disk.after_crash(disk.steps(), Unsynced::Lost, &mut Dice::new(0));
+    let (storage, recovery) =
+        Storage::open_on(Arc::new(disk.clone()), Path::new("/data"), options()).unwrap();
+    let (shelf, _, durable) = Shelf::recover(storage.segments(), recovery, None).unwrap();
+    assert_eq!(durable, 3);
+    assert_eq!(shelf.contents(), model(&log, 3));
+}
+
 /// A longer run by hand: `PROPTEST_CASES=5000 cargo test -p storage --test crash`.
 fn cases() -> u32 {
     std::env::var("PROPTEST_CASES")

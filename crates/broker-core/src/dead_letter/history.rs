@@ -66,8 +66,11 @@ fn forget_history(headers: &mut Table) {
 }
 
 fn mark(headers: &mut Table, which: &str, death: &Death<'_>, again: bool) {
-    let facts =
-        [("exchange", death.exchange), ("queue", death.queue), ("reason", death.reason.name())];
+    let facts = [
+        ("exchange", death.exchange),
+        ("queue", death.queue),
+        ("reason", death.reason.name()),
+    ];
     for (what, fact) in facts {
         let name = format!("{which}-{what}");
         if again || !headers.contains_key(&name) {
@@ -92,7 +95,10 @@ fn take_event(headers: &mut Table, death: &Death<'_>, expiration: Option<&[u8]>)
     }
     let mut event = Table::default();
     if let Some(expiration) = expiration {
-        event.insert("original-expiration", Value::LongString(expiration.to_vec().into()));
+        event.insert(
+            "original-expiration",
+            Value::LongString(expiration.to_vec().into()),
+        );
     }
     let keys = std::iter::once(Value::from(death.routing_key)).chain(copies);
     event.insert("count", Value::I64(1));
@@ -119,9 +125,11 @@ fn reason_of(event: &Value) -> Option<&str> {
 /// The blind copies are nobody's business; the open ones are part of the keys.
 fn carbon_copies(headers: &Table) -> Vec<Value> {
     match headers.get(CARBON_COPY) {
-        Some(Value::Array(keys)) => {
-            keys.iter().filter(|key| matches!(key, Value::LongString(_))).cloned().collect()
-        }
+        Some(Value::Array(keys)) => keys
+            .iter()
+            .filter(|key| matches!(key, Value::LongString(_)))
+            .cloned()
+            .collect(),
         _ => Vec::new(),
     }
 }
@@ -134,11 +142,16 @@ pub fn is_cycle(message: &dyn MessageView, queue: &str) -> bool {
     else {
         return false;
     };
-    let Some(been_there) = events.iter().position(|event| queue_of(event) == Some(queue)) else {
+    let Some(been_there) = events
+        .iter()
+        .position(|event| queue_of(event) == Some(queue))
+    else {
         return false;
     };
     let rejected = DeathReason::Rejected.name();
-    !events[..=been_there].iter().any(|event| reason_of(event) == Some(rejected))
+    !events[..=been_there]
+        .iter()
+        .any(|event| reason_of(event) == Some(rejected))
 }
 
 #[cfg(test)]
@@ -164,15 +177,26 @@ mod tests {
 
     /// `reason@queue*count second` of each event, newest first.
     fn history(block: &[u8]) -> Vec<String> {
-        let headers = Properties::trusted(block).headers().expect("a table").expect("headers");
-        let Some(Value::Array(events)) = headers.get(HISTORY) else { panic!("no history") };
+        let headers = Properties::trusted(block)
+            .headers()
+            .expect("a table")
+            .expect("headers");
+        let Some(Value::Array(events)) = headers.get(HISTORY) else {
+            panic!("no history")
+        };
         events
             .iter()
             .map(|event| {
                 let table = event.as_table().expect("a table");
                 let count = table.get("count").and_then(Value::as_i64).expect("a count");
-                let Some(Value::Timestamp(second)) = table.get("time") else { panic!("no time") };
-                format!("{}@{}*{count} {second}", reason_of(event).unwrap(), queue_of(event).unwrap())
+                let Some(Value::Timestamp(second)) = table.get("time") else {
+                    panic!("no time")
+                };
+                format!(
+                    "{}@{}*{count} {second}",
+                    reason_of(event).unwrap(),
+                    queue_of(event).unwrap()
+                )
             })
             .collect()
     }
@@ -193,13 +217,28 @@ mod tests {
     #[test]
     fn first_death_is_kept_and_last_death_follows() {
         let block = buried(
-            &[death("a", DeathReason::MaxLength, 1), death("b", DeathReason::Expired, 2)],
+            &[
+                death("a", DeathReason::MaxLength, 1),
+                death("b", DeathReason::Expired, 2),
+            ],
             PropertiesBuilder::new().build(),
         );
         let headers = Properties::trusted(&block).headers().unwrap().unwrap();
-        let text = |name: &str| headers.get(name).and_then(Value::as_str).unwrap().to_owned();
-        assert_eq!((text("x-first-death-queue"), text("x-first-death-reason")), ("a".into(), "maxlen".into()));
-        assert_eq!((text("x-last-death-queue"), text("x-last-death-reason")), ("b".into(), "expired".into()));
+        let text = |name: &str| {
+            headers
+                .get(name)
+                .and_then(Value::as_str)
+                .unwrap()
+                .to_owned()
+        };
+        assert_eq!(
+            (text("x-first-death-queue"), text("x-first-death-reason")),
+            ("a".into(), "maxlen".into())
+        );
+        assert_eq!(
+            (text("x-last-death-queue"), text("x-last-death-reason")),
+            ("b".into(), "expired".into())
+        );
     }
 
     #[test]
@@ -211,15 +250,24 @@ mod tests {
         let properties = Properties::trusted(&block);
         assert_eq!(properties.expiration(), None);
         let headers = properties.headers().unwrap().unwrap();
-        let Some(Value::Array(events)) = headers.get(HISTORY) else { panic!("no history") };
+        let Some(Value::Array(events)) = headers.get(HISTORY) else {
+            panic!("no history")
+        };
         let names: Vec<_> = events[0]
             .as_table()
             .unwrap()
             .iter()
             .map(|(name, _)| String::from_utf8_lossy(name.as_bytes()).into_owned())
             .collect();
-        let expected =
-            ["original-expiration", "count", "reason", "queue", "time", "exchange", "routing-keys"];
+        let expected = [
+            "original-expiration",
+            "count",
+            "reason",
+            "queue",
+            "time",
+            "exchange",
+            "routing-keys",
+        ];
         assert_eq!(names, expected);
     }
 
@@ -233,7 +281,10 @@ mod tests {
         let block = buried(&[death("a", DeathReason::Rejected, 1)], forged);
         assert_eq!(history(&block), ["rejected@a*1 1"]);
         let headers = Properties::trusted(&block).headers().unwrap().unwrap();
-        assert_eq!(headers.get("x-first-death-queue").and_then(Value::as_str), Some("a"));
+        assert_eq!(
+            headers.get("x-first-death-queue").and_then(Value::as_str),
+            Some("a")
+        );
     }
 
     #[test]
@@ -246,8 +297,14 @@ mod tests {
         let (expired, rejected) = (DeathReason::Expired, DeathReason::Rejected);
         assert!(cycle(&[death("a", expired, 1)], "a"));
         assert!(!cycle(&[death("a", expired, 1)], "b"));
-        assert!(cycle(&[death("a", expired, 1), death("b", expired, 2)], "a"));
-        assert!(!cycle(&[death("a", expired, 1), death("b", rejected, 2)], "a"));
+        assert!(cycle(
+            &[death("a", expired, 1), death("b", expired, 2)],
+            "a"
+        ));
+        assert!(!cycle(
+            &[death("a", expired, 1), death("b", rejected, 2)],
+            "a"
+        ));
         assert!(!cycle(&[death("a", rejected, 1)], "a"));
     }
 }

@@ -25,7 +25,10 @@ fn check_reserved(wanted: &QueueDeclaration) -> Result<()> {
     if !name.starts_with(RESERVED_PREFIX) || wanted.server_named {
         return Ok(());
     }
-    Err(Refusal::ReservedPrefix { kind: ResourceKind::Queue, name: name.into() })
+    Err(Refusal::ReservedPrefix {
+        kind: ResourceKind::Queue,
+        name: name.into(),
+    })
 }
 
 /// What a declaration that may be carried out will do.

@@ -59,6 +59,16 @@ impl<C: Clone> QueueMachine<C> {
         let Some(place) = self.table.find(id) else {
             return false;
         };
+        // A log may tell of several returns: hand-outs in between are not in it. The message keeps
+        // its place among the returned ones, for a line must not hold a place twice.
+        if until.is_none()
+            && let Some(message) = self.table.get_mut(place)
+            && message.state == State::Returned
+        {
+            message.delivery_count = delivery_count;
+            message.acquired_count = acquired_count;
+            return true;
+        }
         self.move_out(place, |message| {
             message.delivery_count = delivery_count;
             message.acquired_count = acquired_count;

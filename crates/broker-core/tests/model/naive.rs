@@ -324,7 +324,9 @@ impl Naive {
     /// A fetch does not take what ends within the millisecond that waiting consumers have.
     fn may_expire(&self, call: &Call, id: EntryId) -> bool {
         let grace = Millis(u64::from(*call == Call::Get));
-        self.items[&id].expires_at.is_some_and(|at| at <= self.now + grace)
+        self.items[&id]
+            .expires_at
+            .is_some_and(|at| at <= self.now + grace)
     }
 
     pub(crate) fn delivered(&mut self, call: &Call, delivery: &Delivery<u64>) {

@@ -77,6 +77,7 @@ impl Channel {
             publish.routing_key,
             properties,
         )?;
+        self.remember(publish);
         let now = clock::now();
         let has_bcc = scan.has_headers && properties.header("BCC").is_some();
         Ok(Prepared {
@@ -129,6 +130,24 @@ impl Channel {
         match &self.reply_consumer {
             Some((_, name)) => builder.reply_to(name.as_str()).build(),
             None => builder.build(),
+        }
+    }
+
+    /// Recent-history exchanges on the way keep a copy.
+    fn remember(&self, publish: &Publish<'_>) {
+        for exchange in self.routes.histories() {
+            let vhost = &self.holder.session.options.vhost;
+            let message = NewMessage {
+                exchange: publish.exchange,
+                routing_key: publish.routing_key,
+                properties: publish.properties,
+                body: publish.body,
+                dead_lettered: false,
+                has_bcc: false,
+            };
+            self.node
+                .histories
+                .remember(&self.node, vhost, exchange, &message);
         }
     }
 

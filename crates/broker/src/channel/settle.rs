@@ -41,7 +41,8 @@ impl Channel {
         self.settle(tag, false, how)
     }
 
-    /// `basic.recover`: everything unacknowledged goes back to its queues.
+    /// `basic.recover`: everything unacknowledged goes back to its queues when the turn ends, so
+    /// that recover-ok comes before what is delivered again.
     ///
     /// # Errors
     /// Without requeue it is not implemented.
@@ -56,7 +57,6 @@ impl Channel {
             .unacked
             .take_all(&mut self.resolved);
         self.gather(Settlement::Requeue(ReturnCause::Recover));
-        self.flush_settles();
         Ok(())
     }
 

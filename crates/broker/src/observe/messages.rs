@@ -137,7 +137,11 @@ fn message(state: &QueueState, entry: &EntryView<'_, Content>) -> QueuedMessage 
             EntryState::Ready => MessageState::Ready,
             EntryState::Delayed => MessageState::Delayed,
             EntryState::DeadLettering => MessageState::DeadLettering,
-            EntryState::Unacked { holder, consumer, since } => MessageState::Unacked {
+            EntryState::Unacked {
+                holder,
+                consumer,
+                since,
+            } => MessageState::Unacked {
                 channel: state.holders.get(&holder).cloned().map(ChannelView::new),
                 consumer: consumer.and_then(|consumer| state.tags.get(&consumer).cloned()),
                 since_ms: since.0,

@@ -5,7 +5,6 @@
 //! instruction. Readers may see a count a moment old.
 
 use std::ops::AddAssign;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering};
 
 use broker_core::VhostName;
@@ -15,6 +14,9 @@ use broker_core::settings::QueueKind;
 use dashmap::DashMap;
 use parking_lot::Mutex;
 
+use super::deaths::{DeathCounts, DeathStrategy, Deaths};
+use super::exchange::ExchangeTable;
+use super::sizes::{SizeCounts, Sizes};
 use crate::holder::Holder;
 
 /// A counter with one writer at a time: its owner's task, or whoever holds its owner's lock.
@@ -141,89 +143,6 @@ pub(crate) struct ChannelTraffic {
     pub(crate) sizes: Sizes,
 }
 
-/// Upper bounds of the message sizes that are told apart, in bytes; the last class has none.
-// rabbitmq: message_size_bytes
-pub const SIZE_CLASSES: [u64; 8] =
-    [100, 1_000, 10_000, 100_000, 1_000_000, 10_000_000, 50_000_000, 100_000_000];
-
-/// Sizes of published messages.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct SizeCounts {
-    /// Messages of each class of [`SIZE_CLASSES`], and larger ones.
-    pub messages: [u64; SIZE_CLASSES.len() + 1],
-    /// Bytes of all.
-    pub bytes: u64,
-}
-
-impl AddAssign for SizeCounts {
-    fn add_assign(&mut self, other: Self) {
-        for (sum, count) in self.messages.iter_mut().zip(other.messages) {
-            *sum += count;
-        }
-        self.bytes += other.bytes;
-    }
-}
-
-/// Sizes of the messages that one channel published.
-#[derive(Debug, Default)]
-pub(crate) struct Sizes {
-    messages: [Tally; SIZE_CLASSES.len() + 1],
-    bytes: Tally,
-}
-
-impl Sizes {
-    pub(crate) fn published(&self, bytes: usize) {
-        let bytes = bytes as u64;
-        let class = SIZE_CLASSES.iter().position(|bound| bytes <= *bound);
-        self.messages[class.unwrap_or(SIZE_CLASSES.len())].add(1);
-        self.bytes.add(bytes);
-    }
-
-    pub(crate) fn counts(&self) -> SizeCounts {
-        let mut counts = SizeCounts { bytes: self.bytes.get(), ..SizeCounts::default() };
-        for (count, tally) in counts.messages.iter_mut().zip(&self.messages) {
-            *count = tally.get();
-        }
-        counts
-    }
-}
-
-/// How surely dead letters reach their targets; the index of a [`DeathCounts`] row.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum DeathStrategy {
-    /// Once at most.
-    AtMostOnce,
-    /// Until a target confirms.
-    AtLeastOnce,
-    /// There is nowhere to go.
-    Disabled,
-}
-
-/// Messages that died, by reason and strategy, in queues of one type.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct DeathCounts {
-    /// Rows by [`DeathReason`] in its order, columns by [`DeathStrategy`] in its order.
-    pub dead: [[u64; 3]; 4],
-    /// Dead letters that their targets confirmed.
-    pub confirmed: u64,
-}
-
-#[derive(Debug, Default)]
-struct Deaths {
-    dead: [[AtomicU64; 3]; 4],
-    confirmed: AtomicU64,
-}
-
-impl Deaths {
-    fn counts(&self) -> DeathCounts {
-        let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        DeathCounts {
-            dead: self.dead.each_ref().map(|row| row.each_ref().map(load)),
-            confirmed: load(&self.confirmed),
-        }
-    }
-}
-
 /// What a channel's owner has set on it, for listings.
 #[derive(Debug, Default)]
 pub(crate) struct ChannelFacts {
@@ -231,87 +150,6 @@ pub(crate) struct ChannelFacts {
     pub(crate) transactional: AtomicBool,
     pub(crate) prefetch: AtomicU16,
     pub(crate) uncommitted: AtomicU64,
-}
-
-/// What an exchange did.
-#[derive(Debug, Default)]
-pub(crate) struct ExchangeTraffic {
-    published_in: AtomicU64,
-    published_out: AtomicU64,
-}
-
-impl ExchangeTraffic {
-    /// Many channels publish to one exchange: each adds what it gathered over a turn.
-    fn add(&self, published_in: u64, published_out: u64) {
-        self.published_in.fetch_add(published_in, Ordering::Relaxed);
-        self.published_out
-            .fetch_add(published_out, Ordering::Relaxed);
-    }
-
-    /// Messages that came in, and copies that left for queues.
-    pub(crate) fn counts(&self) -> (u64, u64) {
-        (
-            self.published_in.load(Ordering::Relaxed),
-            self.published_out.load(Ordering::Relaxed),
-        )
-    }
-}
-
-/// What a channel published to one exchange in this turn.
-#[derive(Default)]
-pub(crate) struct ExchangeTally {
-    exchange: Option<Arc<ExchangeTraffic>>,
-    published_in: u64,
-    published_out: u64,
-}
-
-impl ExchangeTally {
-    pub(crate) fn published(&mut self, exchange: &Arc<ExchangeTraffic>, copies: u64) {
-        if !self
-            .exchange
-            .as_ref()
-            .is_some_and(|current| Arc::ptr_eq(current, exchange))
-        {
-            self.flush();
-            self.exchange = Some(exchange.clone());
-        }
-        self.published_in += 1;
-        self.published_out += copies;
-    }
-
-    pub(crate) fn flush(&mut self) {
-        if self.published_in == 0 {
-            return;
-        }
-        if let Some(exchange) = &self.exchange {
-            exchange.add(self.published_in, self.published_out);
-        }
-        self.published_in = 0;
-        self.published_out = 0;
-    }
-}
-
-/// Exchange counters by vhost and name. Bounded by the exchanges that exist.
-#[derive(Debug, Default)]
-pub(crate) struct ExchangeTable {
-    by_name: DashMap<(VhostName, Box<str>), Arc<ExchangeTraffic>>,
-}
-
-impl ExchangeTable {
-    /// The counters of an exchange, made when they are first asked for.
-    pub(crate) fn of(&self, vhost: &VhostName, exchange: &str) -> Arc<ExchangeTraffic> {
-        self.by_name
-            .entry((vhost.clone(), exchange.into()))
-            .or_default()
-            .clone()
-    }
-
-    pub(crate) fn find(&self, vhost: &VhostName, exchange: &str) -> Option<Arc<ExchangeTraffic>> {
-        let key = (vhost.clone(), exchange.into());
-        self.by_name
-            .get(&key)
-            .map(|traffic| traffic.value().clone())
-    }
 }
 
 /// What came and went since the node started.
@@ -401,12 +239,12 @@ impl NodeTraffic {
 
     /// A message died.
     pub(crate) fn died(&self, kind: QueueKind, reason: DeathReason, strategy: DeathStrategy) {
-        count(&self.deaths[of_kind(kind)].dead[reason as usize][strategy as usize]);
+        self.deaths[of_kind(kind)].died(reason, strategy);
     }
 
     /// All targets of a dead letter have it.
     pub(crate) fn dead_letter_confirmed(&self, kind: QueueKind) {
-        count(&self.deaths[of_kind(kind)].confirmed);
+        self.deaths[of_kind(kind)].confirmed();
     }
 
     pub(crate) fn deaths(&self, kind: QueueKind) -> DeathCounts {
@@ -462,24 +300,5 @@ impl NodeTraffic {
             .iter()
             .map(|entry| (entry.key().clone(), *entry.value()));
         (by_vhost.collect(), *self.of_deleted_vhosts.lock())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_exchange_gets_what_a_turn_gathered_and_changes_of_exchange_end_it() {
-        let (one, other) = (Arc::new(ExchangeTraffic::default()), Arc::default());
-        let mut tally = ExchangeTally::default();
-        tally.published(&one, 2);
-        tally.published(&one, 0);
-        assert_eq!(one.counts(), (0, 0));
-        tally.published(&other, 1);
-        assert_eq!(one.counts(), (2, 2));
-        tally.flush();
-        tally.flush();
-        assert_eq!(other.counts(), (1, 1));
     }
 }

@@ -47,7 +47,10 @@ struct Exchange {
 
 impl Labelled for Exchange {
     fn with_labels(&self, use_them: impl FnOnce(Labels<'_>)) {
-        use_them(&[("vhost", self.vhost.as_str()), ("exchange", self.name.as_str())]);
+        use_them(&[
+            ("vhost", self.vhost.as_str()),
+            ("exchange", self.name.as_str()),
+        ]);
     }
 }
 
@@ -78,16 +81,24 @@ fn look(api: &Api, view: &ChannelView) -> Channel {
 fn exchanges(api: &Api, scope: &Scope) -> Vec<Exchange> {
     let names: Vec<(VhostName, ExchangeName)> = {
         let metadata = api.broker().metadata();
-        let vhosts = metadata.vhosts().filter(|vhost| scope.has_vhost(vhost.name()));
+        let vhosts = metadata
+            .vhosts()
+            .filter(|vhost| scope.has_vhost(vhost.name()));
         let of_vhost = vhosts.flat_map(|vhost| {
-            let names = vhost.exchanges().map(|exchange| exchange.record().name.clone());
+            let names = vhost
+                .exchanges()
+                .map(|exchange| exchange.record().name.clone());
             names.map(|name| (vhost.name().clone(), name))
         });
         of_vhost.collect()
     };
     let counted = names.into_iter().filter_map(|(vhost, name)| {
         let (published, _) = api.broker().exchange_traffic(&vhost, name.as_str())?;
-        Some(Exchange { vhost, name, published })
+        Some(Exchange {
+            vhost,
+            name,
+            published,
+        })
     });
     counted.collect()
 }
@@ -115,75 +126,163 @@ pub(super) fn write_taking(api: &Api, scope: &Scope, out: &mut Exposition) {
 
 fn standing(channels: &[Channel], scope: &Scope, out: &mut Exposition) {
     let help = "Consumers.";
-    scope.write(out, Gauge, "channel_consumers", help, channels, |c| c.consumers);
+    scope.write(out, Gauge, "channel_consumers", help, channels, |c| {
+        c.consumers
+    });
     let help = "Deliveries that wait for an acknowledgement.";
-    scope.write(out, Gauge, "channel_messages_unacked", help, channels, |c| c.unacked);
+    scope.write(
+        out,
+        Gauge,
+        "channel_messages_unacked",
+        help,
+        channels,
+        |c| c.unacked,
+    );
     let help = "Publishes that wait for a confirm.";
-    scope.write(out, Gauge, "channel_messages_unconfirmed", help, channels, |c| c.unconfirmed);
+    scope.write(
+        out,
+        Gauge,
+        "channel_messages_unconfirmed",
+        help,
+        channels,
+        |c| c.unconfirmed,
+    );
     let help = "Publishes that wait for a commit.";
-    scope.write(out, Gauge, "channel_messages_uncommitted", help, channels, |c| c.uncommitted);
+    scope.write(
+        out,
+        Gauge,
+        "channel_messages_uncommitted",
+        help,
+        channels,
+        |c| c.uncommitted,
+    );
     let help = "Prefetch of consumers to come.";
-    scope.write(out, Gauge, "consumer_prefetch", help, channels, |c| c.prefetch);
+    scope.write(out, Gauge, "consumer_prefetch", help, channels, |c| {
+        c.prefetch
+    });
     let help = "Prefetch of the whole channel, which does not exist here.";
     scope.write(out, Gauge, "channel_prefetch", help, channels, |_| 0);
 }
 
 fn publishing(channels: &[Channel], scope: &Scope, out: &mut Exposition) {
     let help = "Messages published.";
-    scope.write(out, Counter, "channel_messages_published_total", help, channels, |c| {
-        c.traffic.publish
-    });
+    scope.write(
+        out,
+        Counter,
+        "channel_messages_published_total",
+        help,
+        channels,
+        |c| c.traffic.publish,
+    );
     let help = "Messages confirmed.";
-    scope.write(out, Counter, "channel_messages_confirmed_total", help, channels, |c| {
-        c.traffic.confirm
-    });
+    scope.write(
+        out,
+        Counter,
+        "channel_messages_confirmed_total",
+        help,
+        channels,
+        |c| c.traffic.confirm,
+    );
     let help = "Unroutable messages returned.";
-    scope.write(out, Counter, "channel_messages_unroutable_returned_total", help, channels, |c| {
-        c.traffic.return_unroutable
-    });
+    scope.write(
+        out,
+        Counter,
+        "channel_messages_unroutable_returned_total",
+        help,
+        channels,
+        |c| c.traffic.return_unroutable,
+    );
     let help = "Unroutable messages dropped.";
-    scope.write(out, Counter, "channel_messages_unroutable_dropped_total", help, channels, |c| {
-        c.traffic.drop_unroutable
-    });
+    scope.write(
+        out,
+        Counter,
+        "channel_messages_unroutable_dropped_total",
+        help,
+        channels,
+        |c| c.traffic.drop_unroutable,
+    );
 }
 
 fn taking(channels: &[Channel], scope: &Scope, out: &mut Exposition) {
     let help = "Messages got with acknowledgement.";
-    scope.write(out, Counter, "channel_get_ack_total", help, channels, |c| c.traffic.get);
+    scope.write(out, Counter, "channel_get_ack_total", help, channels, |c| {
+        c.traffic.get
+    });
     let help = "Messages got without acknowledgement.";
-    scope.write(out, Counter, "channel_get_total", help, channels, |c| c.traffic.get_no_ack);
+    scope.write(out, Counter, "channel_get_total", help, channels, |c| {
+        c.traffic.get_no_ack
+    });
     let help = "Times that there was nothing to get.";
-    scope.write(out, Counter, "channel_get_empty_total", help, channels, |c| c.traffic.get_empty);
+    scope.write(
+        out,
+        Counter,
+        "channel_get_empty_total",
+        help,
+        channels,
+        |c| c.traffic.get_empty,
+    );
     let help = "Messages delivered with acknowledgement.";
-    scope.write(out, Counter, "channel_messages_delivered_ack_total", help, channels, |c| {
-        c.traffic.deliver
-    });
+    scope.write(
+        out,
+        Counter,
+        "channel_messages_delivered_ack_total",
+        help,
+        channels,
+        |c| c.traffic.deliver,
+    );
     let help = "Messages delivered without acknowledgement.";
-    scope.write(out, Counter, "channel_messages_delivered_total", help, channels, |c| {
-        c.traffic.deliver_no_ack
-    });
+    scope.write(
+        out,
+        Counter,
+        "channel_messages_delivered_total",
+        help,
+        channels,
+        |c| c.traffic.deliver_no_ack,
+    );
     let help = "Messages handed out once more.";
-    scope.write(out, Counter, "channel_messages_redelivered_total", help, channels, |c| {
-        c.traffic.redeliver
-    });
+    scope.write(
+        out,
+        Counter,
+        "channel_messages_redelivered_total",
+        help,
+        channels,
+        |c| c.traffic.redeliver,
+    );
     let help = "Messages acknowledged.";
-    scope.write(out, Counter, "channel_messages_acked_total", help, channels, |c| c.traffic.ack);
+    scope.write(
+        out,
+        Counter,
+        "channel_messages_acked_total",
+        help,
+        channels,
+        |c| c.traffic.ack,
+    );
 }
 
 pub(super) fn write_connections(api: &Api, scope: &Scope, out: &mut Exposition) {
     let views = connections(api, scope);
     let connections: Vec<_> = views
         .iter()
-        .map(|view| Connection { name: view.name(), channels: view.channel_count() as u64 })
+        .map(|view| Connection {
+            name: view.name(),
+            channels: view.channel_count() as u64,
+        })
         .collect();
     let help = "Open channels.";
-    scope.write(out, Gauge, "connection_channels", help, &connections, |c| c.channels);
+    scope.write(out, Gauge, "connection_channels", help, &connections, |c| {
+        c.channels
+    });
 }
 
 pub(super) fn write_exchanges(api: &Api, scope: &Scope, out: &mut Exposition) {
     let exchanges = exchanges(api, scope);
     let help = "Messages published to the exchange.";
-    scope.write(out, Counter, "exchange_messages_published_total", help, &exchanges, |x| {
-        x.published
-    });
+    scope.write(
+        out,
+        Counter,
+        "exchange_messages_published_total",
+        help,
+        &exchanges,
+        |x| x.published,
+    );
 }

@@ -100,14 +100,28 @@ impl Exposition {
         for (bound, count) in classes {
             cumulative += count;
             let bound = bound.to_string();
-            let labels: Vec<_> = labels.iter().copied().chain([("le", bound.as_str())]).collect();
+            let labels: Vec<_> = labels
+                .iter()
+                .copied()
+                .chain([("le", bound.as_str())])
+                .collect();
             write_sample(&mut family.samples, &bucket, &labels, cumulative.into());
         }
         cumulative += above;
         let unbounded: Vec<_> = labels.iter().copied().chain([("le", "+Inf")]).collect();
         write_sample(&mut family.samples, &bucket, &unbounded, cumulative.into());
-        write_sample(&mut family.samples, &format!("{name}_count"), labels, cumulative.into());
-        write_sample(&mut family.samples, &format!("{name}_sum"), labels, sum.into());
+        write_sample(
+            &mut family.samples,
+            &format!("{name}_count"),
+            labels,
+            cumulative.into(),
+        );
+        write_sample(
+            &mut family.samples,
+            &format!("{name}_sum"),
+            labels,
+            sum.into(),
+        );
     }
 
     fn family(&mut self, kind: Kind, name: &str, help: &str) -> &mut Family {
@@ -115,8 +129,13 @@ impl Exposition {
             Some(at) => *at,
             None => {
                 let head = format!("# TYPE {name} {}\n# HELP {name} {help}\n", kind.name());
-                self.families.push(Family { name: name.to_owned(), head, samples: String::new() });
-                self.by_name.insert(name.to_owned(), self.families.len() - 1);
+                self.families.push(Family {
+                    name: name.to_owned(),
+                    head,
+                    samples: String::new(),
+                });
+                self.by_name
+                    .insert(name.to_owned(), self.families.len() - 1);
                 self.families.len() - 1
             }
         };
@@ -125,7 +144,10 @@ impl Exposition {
 
     /// The whole text.
     pub(super) fn text(self) -> String {
-        let bytes = self.families.iter().map(|family| family.head.len() + family.samples.len());
+        let bytes = self
+            .families
+            .iter()
+            .map(|family| family.head.len() + family.samples.len());
         let mut text = String::with_capacity(bytes.sum());
         for family in self.families {
             debug_assert!(!family.name.is_empty(), "a family has a name");
@@ -187,14 +209,27 @@ mod tests {
     #[test]
     fn label_values_are_escaped() {
         let mut out = Exposition::default();
-        out.add(Kind::Gauge, "a", "Odd names.", &[("q", "a\"b\\c\nd")], 1_u64);
+        out.add(
+            Kind::Gauge,
+            "a",
+            "Odd names.",
+            &[("q", "a\"b\\c\nd")],
+            1_u64,
+        );
         assert!(out.text().ends_with("a{q=\"a\\\"b\\\\c\\nd\"} 1\n"));
     }
 
     #[test]
     fn a_histogram_is_cumulative() {
         let mut out = Exposition::default();
-        out.add_histogram("size", "Sizes.", &[("p", "x")], &[(10, 2), (100, 1)], 4, 999);
+        out.add_histogram(
+            "size",
+            "Sizes.",
+            &[("p", "x")],
+            &[(10, 2), (100, 1)],
+            4,
+            999,
+        );
         let samples: Vec<_> = out.text().lines().skip(2).map(str::to_owned).collect();
         let expected = [
             "size_bucket{p=\"x\",le=\"10\"} 2",

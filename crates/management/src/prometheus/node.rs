@@ -20,55 +20,139 @@ pub(super) fn write_coarse(api: &Api, prefix: &str, out: &mut Exposition) {
     let process = Process::look(&api.options().data_dir);
     let name = |rest: &str| format!("rabbitmq_{prefix}{rest}");
     let help = "Open file descriptors.";
-    out.add(Gauge, &name("process_open_fds"), help, &[], process.open_files);
+    out.add(
+        Gauge,
+        &name("process_open_fds"),
+        help,
+        &[],
+        process.open_files,
+    );
     let help = "Resident bytes of memory.";
-    out.add(Gauge, &name("process_resident_memory_bytes"), help, &[], process.resident_bytes);
+    out.add(
+        Gauge,
+        &name("process_resident_memory_bytes"),
+        help,
+        &[],
+        process.resident_bytes,
+    );
     let help = "Free bytes where the data lies.";
-    out.add(Gauge, &name("disk_space_available_bytes"), help, &[], process.disk_free_bytes);
+    out.add(
+        Gauge,
+        &name("disk_space_available_bytes"),
+        help,
+        &[],
+        process.disk_free_bytes,
+    );
     let help = "Threads; the name is that of RabbitMQ's runtime.";
-    out.add(Gauge, &name("erlang_processes_used"), help, &[], process.threads);
+    out.add(
+        Gauge,
+        &name("erlang_processes_used"),
+        help,
+        &[],
+        process.threads,
+    );
 }
 
 pub(super) fn write_limits(api: &Api, prefix: &str, out: &mut Exposition) {
     let process = Process::look(&api.options().data_dir);
     let name = |rest: &str| format!("rabbitmq_{prefix}{rest}");
     let help = "Most file descriptors.";
-    out.add(Gauge, &name("process_max_fds"), help, &[], process.open_files_max);
+    out.add(
+        Gauge,
+        &name("process_max_fds"),
+        help,
+        &[],
+        process.open_files_max,
+    );
     let memory_limit_bytes = match api.options().memory_limit_bytes {
         0 => process.memory_total_bytes,
         limit => limit,
     };
     let help = "Bytes of memory at which publishers are blocked.";
-    out.add(Gauge, &name("resident_memory_limit_bytes"), help, &[], memory_limit_bytes);
+    out.add(
+        Gauge,
+        &name("resident_memory_limit_bytes"),
+        help,
+        &[],
+        memory_limit_bytes,
+    );
     let help = "Free bytes of disk below which publishers are blocked.";
     let disk_limit_bytes = api.options().disk_free_limit_bytes;
-    out.add(Gauge, &name("disk_space_available_limit_bytes"), help, &[], disk_limit_bytes);
+    out.add(
+        Gauge,
+        &name("disk_space_available_limit_bytes"),
+        help,
+        &[],
+        disk_limit_bytes,
+    );
     let help = "Most threads; the name is that of RabbitMQ's runtime.";
-    out.add(Gauge, &name("erlang_processes_limit"), help, &[], process.threads_max);
+    out.add(
+        Gauge,
+        &name("erlang_processes_limit"),
+        help,
+        &[],
+        process.threads_max,
+    );
     let help = "Seconds since the start; the name is that of RabbitMQ's runtime.";
     let uptime_s = api.uptime_ms() as f64 / MS_PER_S;
     out.add(Gauge, &name("erlang_uptime_seconds"), help, &[], uptime_s);
     let help = "Other nodes of the cluster that cannot be reached.";
-    out.add(Gauge, &name("unreachable_cluster_peers_count"), help, &[], 0_u64);
+    out.add(
+        Gauge,
+        &name("unreachable_cluster_peers_count"),
+        help,
+        &[],
+        0_u64,
+    );
 }
 
 /// There are no alarms in this version: publishers wait for the journal and for their queues.
 fn write_alarms(out: &mut Exposition) {
     let help = "Whether publishers are blocked for want of memory.";
-    out.add(Untyped, "rabbitmq_alarms_memory_used_watermark", help, &[], 0_u64);
+    out.add(
+        Untyped,
+        "rabbitmq_alarms_memory_used_watermark",
+        help,
+        &[],
+        0_u64,
+    );
     let help = "Whether publishers are blocked for want of disk.";
-    out.add(Untyped, "rabbitmq_alarms_free_disk_space_watermark", help, &[], 0_u64);
+    out.add(
+        Untyped,
+        "rabbitmq_alarms_free_disk_space_watermark",
+        help,
+        &[],
+        0_u64,
+    );
 }
 
 pub(super) fn write_logins(api: &Api, prefix: &str, out: &mut Exposition) {
     let (succeeded, failed) = api.auth_attempts().counts();
     let name = |rest: &str| format!("rabbitmq_{prefix}{rest}");
     let http = [("protocol", "http")];
-    out.add(Counter, &name("auth_attempts_total"), "Logins.", &http, succeeded + failed);
+    out.add(
+        Counter,
+        &name("auth_attempts_total"),
+        "Logins.",
+        &http,
+        succeeded + failed,
+    );
     let help = "Logins that were let in.";
-    out.add(Counter, &name("auth_attempts_succeeded_total"), help, &http, succeeded);
+    out.add(
+        Counter,
+        &name("auth_attempts_succeeded_total"),
+        help,
+        &http,
+        succeeded,
+    );
     let help = "Logins that were refused.";
-    out.add(Counter, &name("auth_attempts_failed_total"), help, &http, failed);
+    out.add(
+        Counter,
+        &name("auth_attempts_failed_total"),
+        help,
+        &http,
+        failed,
+    );
 }
 
 /// Parts of the memory, under RabbitMQ's names.

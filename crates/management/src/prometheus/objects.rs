@@ -25,7 +25,11 @@ pub(super) struct Scope {
 
 impl Scope {
     pub(super) fn new(grouping: Grouping, vhosts: Vec<String>, queue: Option<Regex>) -> Self {
-        Self { grouping, vhosts, queue }
+        Self {
+            grouping,
+            vhosts,
+            queue,
+        }
     }
 
     pub(super) fn everything(grouping: Grouping) -> Self {
@@ -37,7 +41,9 @@ impl Scope {
     }
 
     pub(super) fn has_queue(&self, name: &str) -> bool {
-        self.queue.as_ref().is_none_or(|regex| regex.is_match(name).unwrap_or(false))
+        self.queue
+            .as_ref()
+            .is_none_or(|regex| regex.is_match(name).unwrap_or(false))
     }
 
     fn prefix(&self) -> &'static str {
@@ -92,14 +98,19 @@ mod tests {
         let mut out = Exposition::default();
         let things = [Thing("a", 1), Thing("b", 2)];
         let scope = Scope::everything(grouping);
-        scope.write(&mut out, Kind::Gauge, "size", "Sizes.", &things, |thing| thing.1);
+        scope.write(&mut out, Kind::Gauge, "size", "Sizes.", &things, |thing| {
+            thing.1
+        });
         out.text().lines().skip(2).map(str::to_owned).collect()
     }
 
     #[test]
     fn objects_are_added_up_or_shown_one_by_one() {
         assert_eq!(written(Grouping::Aggregated), ["rabbitmq_size 3"]);
-        let one_by_one = ["rabbitmq_size{thing=\"a\"} 1", "rabbitmq_size{thing=\"b\"} 2"];
+        let one_by_one = [
+            "rabbitmq_size{thing=\"a\"} 1",
+            "rabbitmq_size{thing=\"b\"} 2",
+        ];
         assert_eq!(written(Grouping::PerObject), one_by_one);
         assert!(written(Grouping::Detailed)[0].starts_with("rabbitmq_detailed_size{"));
     }

@@ -15,14 +15,23 @@ const PROTOCOL: (&str, &str) = ("protocol", "amqp091");
 pub(super) fn write(api: &Api, out: &mut Exposition) {
     write_churn(api, "", out);
     let connections = api.broker().connections();
-    let channels: usize = connections.iter().map(|connection| connection.channel_count()).sum();
+    let channels: usize = connections
+        .iter()
+        .map(|connection| connection.channel_count())
+        .sum();
     let mut consumers = 0;
     let mut queues = 0_u64;
     api.broker().each_queue(|_, counts, _| {
         consumers += counts.consumers;
         queues += 1;
     });
-    out.add(Gauge, "rabbitmq_connections", "Open connections.", &[], connections.len());
+    out.add(
+        Gauge,
+        "rabbitmq_connections",
+        "Open connections.",
+        &[],
+        connections.len(),
+    );
     out.add(Gauge, "rabbitmq_channels", "Open channels.", &[], channels);
     out.add(Gauge, "rabbitmq_consumers", "Consumers.", &[], consumers);
     out.add(Gauge, "rabbitmq_queues", "Queues.", &[], queues);
@@ -31,16 +40,50 @@ pub(super) fn write(api: &Api, out: &mut Exposition) {
 pub(super) fn write_churn(api: &Api, prefix: &str, out: &mut Exposition) {
     let churn = api.broker().churn();
     let rows = [
-        ("connections_opened_total", "Connections opened.", churn.connections_opened),
-        ("connections_closed_total", "Connections closed.", churn.connections_closed),
-        ("channels_opened_total", "Channels opened.", churn.channels_opened),
-        ("channels_closed_total", "Channels closed.", churn.channels_closed),
-        ("queues_declared_total", "Queue declarations.", churn.queues_declared),
-        ("queues_created_total", "Queues created.", churn.queues_created),
-        ("queues_deleted_total", "Queues deleted.", churn.queues_deleted),
+        (
+            "connections_opened_total",
+            "Connections opened.",
+            churn.connections_opened,
+        ),
+        (
+            "connections_closed_total",
+            "Connections closed.",
+            churn.connections_closed,
+        ),
+        (
+            "channels_opened_total",
+            "Channels opened.",
+            churn.channels_opened,
+        ),
+        (
+            "channels_closed_total",
+            "Channels closed.",
+            churn.channels_closed,
+        ),
+        (
+            "queues_declared_total",
+            "Queue declarations.",
+            churn.queues_declared,
+        ),
+        (
+            "queues_created_total",
+            "Queues created.",
+            churn.queues_created,
+        ),
+        (
+            "queues_deleted_total",
+            "Queues deleted.",
+            churn.queues_deleted,
+        ),
     ];
     for (name, help, count) in rows {
-        out.add(Counter, &format!("rabbitmq_{prefix}{name}"), help, &[], count);
+        out.add(
+            Counter,
+            &format!("rabbitmq_{prefix}{name}"),
+            help,
+            &[],
+            count,
+        );
     }
 }
 
@@ -48,8 +91,16 @@ pub(super) fn write_churn(api: &Api, prefix: &str, out: &mut Exposition) {
 pub(super) fn write_global(api: &Api, out: &mut Exposition) {
     let (_, traffic) = api.broker().traffic();
     let rows = [
-        ("messages_received_total", "Messages published.", traffic.publish),
-        ("messages_confirmed_total", "Messages confirmed.", traffic.confirm),
+        (
+            "messages_received_total",
+            "Messages published.",
+            traffic.publish,
+        ),
+        (
+            "messages_confirmed_total",
+            "Messages confirmed.",
+            traffic.confirm,
+        ),
         (
             "messages_unroutable_returned_total",
             "Unroutable messages returned.",
@@ -62,7 +113,13 @@ pub(super) fn write_global(api: &Api, out: &mut Exposition) {
         ),
     ];
     for (name, help, count) in rows {
-        out.add(Counter, &format!("rabbitmq_global_{name}"), help, &[PROTOCOL], count);
+        out.add(
+            Counter,
+            &format!("rabbitmq_global_{name}"),
+            help,
+            &[PROTOCOL],
+            count,
+        );
     }
     write_clients(api, out);
     let mut routed = 0;
@@ -73,14 +130,23 @@ pub(super) fn write_global(api: &Api, out: &mut Exposition) {
         write_deaths(api, kind, out);
     }
     let help = "Copies of messages that went to queues.";
-    out.add(Counter, "rabbitmq_global_messages_routed_total", help, &[PROTOCOL], routed);
+    out.add(
+        Counter,
+        "rabbitmq_global_messages_routed_total",
+        help,
+        &[PROTOCOL],
+        routed,
+    );
     write_sizes(api, out);
 }
 
 fn write_clients(api: &Api, out: &mut Exposition) {
     let connections = api.broker().connections();
     let (mut publishers, mut confirming) = (0_u64, 0_u64);
-    for channel in connections.iter().flat_map(|connection| connection.channels()) {
+    for channel in connections
+        .iter()
+        .flat_map(|connection| connection.channels())
+    {
         let traffic = channel.traffic();
         publishers += u64::from(traffic.publish > 0);
         if channel.is_confirming() {
@@ -88,10 +154,23 @@ fn write_clients(api: &Api, out: &mut Exposition) {
         }
     }
     let mut consumers = 0;
-    api.broker().each_queue(|_, counts, _| consumers += counts.consumers);
+    api.broker()
+        .each_queue(|_, counts, _| consumers += counts.consumers);
     let help = "Channels that have published.";
-    out.add(Gauge, "rabbitmq_global_publishers", help, &[PROTOCOL], publishers);
-    out.add(Gauge, "rabbitmq_global_consumers", "Consumers.", &[PROTOCOL], consumers);
+    out.add(
+        Gauge,
+        "rabbitmq_global_publishers",
+        help,
+        &[PROTOCOL],
+        publishers,
+    );
+    out.add(
+        Gauge,
+        "rabbitmq_global_consumers",
+        "Consumers.",
+        &[PROTOCOL],
+        consumers,
+    );
     let help = "Messages published on open channels that confirm.";
     let name = "rabbitmq_global_messages_received_confirm_total";
     out.add(Counter, name, help, &[PROTOCOL], confirming);
@@ -117,7 +196,11 @@ fn write_kind(kind: QueueKind, queues: &QueueTraffic, out: &mut Exposition) {
     let labels = [PROTOCOL, ("queue_type", kind.module_name())];
     let delivered = queues.deliver + queues.deliver_no_ack + queues.get + queues.get_no_ack;
     let rows = [
-        ("messages_delivered_total", "Messages handed out.", delivered),
+        (
+            "messages_delivered_total",
+            "Messages handed out.",
+            delivered,
+        ),
         (
             "messages_delivered_consume_manual_ack_total",
             "Messages delivered with acknowledgement.",
@@ -138,12 +221,30 @@ fn write_kind(kind: QueueKind, queues: &QueueTraffic, out: &mut Exposition) {
             "Messages got without acknowledgement.",
             queues.get_no_ack,
         ),
-        ("messages_get_empty_total", "Times that there was nothing to get.", queues.get_empty),
-        ("messages_redelivered_total", "Messages handed out once more.", queues.redeliver),
-        ("messages_acknowledged_total", "Messages acknowledged.", queues.ack),
+        (
+            "messages_get_empty_total",
+            "Times that there was nothing to get.",
+            queues.get_empty,
+        ),
+        (
+            "messages_redelivered_total",
+            "Messages handed out once more.",
+            queues.redeliver,
+        ),
+        (
+            "messages_acknowledged_total",
+            "Messages acknowledged.",
+            queues.ack,
+        ),
     ];
     for (name, help, count) in rows {
-        out.add(Counter, &format!("rabbitmq_global_{name}"), help, &labels, count);
+        out.add(
+            Counter,
+            &format!("rabbitmq_global_{name}"),
+            help,
+            &labels,
+            count,
+        );
     }
 }
 
@@ -174,7 +275,13 @@ fn write_deaths(api: &Api, kind: QueueKind, out: &mut Exposition) {
                 continue;
             }
             let labels = [queue_type, ("dead_letter_strategy", word)];
-            out.add(Counter, &name, help, &labels, deaths.dead[row][strategy as usize]);
+            out.add(
+                Counter,
+                &name,
+                help,
+                &labels,
+                deaths.dead[row][strategy as usize],
+            );
         }
     }
     if kind == QueueKind::Quorum {
@@ -187,8 +294,11 @@ fn write_deaths(api: &Api, kind: QueueKind, out: &mut Exposition) {
 
 fn write_sizes(api: &Api, out: &mut Exposition) {
     let sizes = api.broker().message_sizes();
-    let classes: Vec<(u64, u64)> =
-        SIZE_CLASSES.iter().copied().zip(sizes.messages.iter().copied()).collect();
+    let classes: Vec<(u64, u64)> = SIZE_CLASSES
+        .iter()
+        .copied()
+        .zip(sizes.messages.iter().copied())
+        .collect();
     let above = sizes.messages[SIZE_CLASSES.len()];
     let name = "rabbitmq_message_size_bytes";
     let help = "Sizes of published messages.";
@@ -197,7 +307,10 @@ fn write_sizes(api: &Api, out: &mut Exposition) {
 
 fn each_vhost(api: &Api, scope: &Scope, mut write: impl FnMut(&Vhost)) {
     let metadata = api.broker().metadata();
-    for vhost in metadata.vhosts().filter(|vhost| scope.has_vhost(vhost.name())) {
+    for vhost in metadata
+        .vhosts()
+        .filter(|vhost| scope.has_vhost(vhost.name()))
+    {
         write(vhost);
     }
 }

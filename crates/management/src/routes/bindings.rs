@@ -38,8 +38,10 @@ pub(super) fn paths() -> Router<Api> {
 /// All bindings of a vhost: the default exchange's own first, then by source.
 fn all(vhost: &Vhost) -> Vec<Binding> {
     let mut rows = from_exchange(vhost, "");
-    let mut sources: Vec<&str> =
-        vhost.exchanges().map(|exchange| exchange.record().name.as_str()).collect();
+    let mut sources: Vec<&str> = vhost
+        .exchanges()
+        .map(|exchange| exchange.record().name.as_str())
+        .collect();
     sources.sort_unstable();
     for source in sources.into_iter().filter(|source| !source.is_empty()) {
         rows.extend(from_exchange(vhost, source));
@@ -53,10 +55,15 @@ pub(super) fn from_exchange(vhost: &Vhost, exchange: &str) -> Vec<Binding> {
         let mut queues: Vec<&QueueName> = vhost.queues().map(|record| &record.name).collect();
         queues.sort_unstable();
         let implicit = queues.into_iter();
-        return implicit.map(|queue| show::implicit_binding(vhost.name(), queue)).collect();
+        return implicit
+            .map(|queue| show::implicit_binding(vhost.name(), queue))
+            .collect();
     }
     let bindings = vhost.bindings_from(exchange);
-    bindings.iter().map(|binding| show::binding(vhost.name(), binding)).collect()
+    bindings
+        .iter()
+        .map(|binding| show::binding(vhost.name(), binding))
+        .collect()
 }
 
 /// The bindings that lead to a queue or an exchange, the default exchange's own first.
@@ -68,13 +75,17 @@ pub(super) fn to_destination(vhost: &Vhost, destination: &Destination) -> Vec<Bi
         _ => None,
     };
     let bindings = vhost.bindings_to(destination);
-    let bound = bindings.iter().map(|binding| show::binding(vhost.name(), binding));
+    let bound = bindings
+        .iter()
+        .map(|binding| show::binding(vhost.name(), binding));
     implicit.into_iter().chain(bound).collect()
 }
 
 async fn list(caller: Caller, query: ListQuery, State(api): State<Api>) -> Response {
     let metadata = api.broker().metadata();
-    let seen = metadata.vhosts().filter(|vhost| caller.sees(&metadata, vhost.name()));
+    let seen = metadata
+        .vhosts()
+        .filter(|vhost| caller.sees(&metadata, vhost.name()));
     query.answer_whole(seen.flat_map(all).collect(), show::json)
 }
 
@@ -120,8 +131,10 @@ impl Ends {
 
     fn check(&self, api: &Api, caller: &Caller, key: &str) -> Result<()> {
         let metadata = api.broker().metadata();
-        let operation =
-            Operation::Bind { source: self.source.as_str(), destination: &self.destination };
+        let operation = Operation::Bind {
+            source: self.source.as_str(),
+            destination: &self.destination,
+        };
         caller.permit(&metadata, &self.vhost, &operation)?;
         let is_default = |name: &str| name.is_empty();
         if is_default(self.source.as_str()) || is_default(self.destination.name()) {
@@ -166,7 +179,11 @@ async fn bind(
     };
     let mut arguments = body.arguments()?;
     ends.check(&api, &caller, &key)?;
-    let Ends { vhost, source, destination } = ends;
+    let Ends {
+        vhost,
+        source,
+        destination,
+    } = ends;
     let change = MetadataChange::Bind {
         vhost,
         source,
@@ -179,8 +196,11 @@ async fn bind(
     // As the binding keeps them.
     arguments.sort();
     let properties_key = show::properties_key(&key, &arguments);
-    let location =
-        format!("{}/{}", encoded_segment(destination.name()), encoded_segment(&properties_key));
+    let location = format!(
+        "{}/{}",
+        encoded_segment(destination.name()),
+        encoded_segment(&properties_key)
+    );
     let location = HeaderValue::try_from(location)
         .map_err(|error| ApiError::Broken(format!("the location of a binding: {error}")))?;
     Ok((StatusCode::CREATED, [(header::LOCATION, location)]).into_response())
@@ -218,7 +238,11 @@ async fn unbind(
     };
     let binding = found.ok_or(ApiError::ObjectNotFound)?;
     ends.check(&api, &caller, &binding.key)?;
-    let Ends { vhost, source, destination } = ends;
+    let Ends {
+        vhost,
+        source,
+        destination,
+    } = ends;
     api.apply(MetadataChange::Unbind {
         vhost,
         source,

@@ -26,15 +26,27 @@ pub(super) fn paths() -> Router<Api> {
             "/connections/{name}",
             resource(GET_DELETE, get(connection).delete(close_connection)),
         )
-        .route("/connections/{name}/channels", resource(GET, get(channels_of_connection)))
+        .route(
+            "/connections/{name}/channels",
+            resource(GET, get(channels_of_connection)),
+        )
         .route(
             "/connections/username/{user}",
-            resource(GET_DELETE, get(connections_of_user).delete(close_connections_of_user)),
+            resource(
+                GET_DELETE,
+                get(connections_of_user).delete(close_connections_of_user),
+            ),
         )
-        .route("/vhosts/{vhost}/connections", resource(GET, get(connections_of_vhost)))
+        .route(
+            "/vhosts/{vhost}/connections",
+            resource(GET, get(connections_of_vhost)),
+        )
         .route("/channels", resource(GET, get(channels)))
         .route("/channels/{name}", resource(GET, get(channel)))
-        .route("/vhosts/{vhost}/channels", resource(GET, get(channels_of_vhost)))
+        .route(
+            "/vhosts/{vhost}/channels",
+            resource(GET, get(channels_of_vhost)),
+        )
         .route("/consumers", resource(GET, get(consumers)))
         .route("/consumers/{vhost}", resource(GET, get(consumers_of_vhost)))
 }
@@ -72,14 +84,24 @@ fn answer_connections(
 ) -> Result<Response> {
     let named: Vec<(String, ConnectionView)> =
         views.into_iter().map(|view| (view.name(), view)).collect();
-    query.answer(named, |(name, _)| name, |(_, view)| show::json(&show::connection(view, api.node())))
+    query.answer(
+        named,
+        |(name, _)| name,
+        |(_, view)| show::json(&show::connection(view, api.node())),
+    )
 }
 
 fn find_connection(api: &Api, caller: &Caller, name: &str) -> Result<ConnectionView> {
-    let found = api.broker().connections().into_iter().find(|view| view.name() == name);
+    let found = api
+        .broker()
+        .connections()
+        .into_iter()
+        .find(|view| view.name() == name);
     let view = found.ok_or(ApiError::ObjectNotFound)?;
     if !caller.is_monitor() && *view.user() != caller.user {
-        return Err(ApiError::NotAuthorised("User not authorised to access object"));
+        return Err(ApiError::NotAuthorised(
+            "User not authorised to access object",
+        ));
     }
     Ok(view)
 }
@@ -100,8 +122,12 @@ const REASON_DEFAULT: &str = "Closed via management plugin";
 
 /// What the client is told.
 fn closing(headers: &HeaderMap) -> Refusal {
-    let given = headers.get(REASON_HEADER).and_then(|value| value.to_str().ok());
-    Refusal::ClosedByOperator { reason: given.unwrap_or(REASON_DEFAULT).into() }
+    let given = headers
+        .get(REASON_HEADER)
+        .and_then(|value| value.to_str().ok());
+    Refusal::ClosedByOperator {
+        reason: given.unwrap_or(REASON_DEFAULT).into(),
+    }
 }
 
 async fn close_connection(
@@ -112,7 +138,9 @@ async fn close_connection(
 ) -> Result<StatusCode> {
     let view = find_connection(&api, &caller, &name)?;
     if !caller.is_administrator() && *view.user() != caller.user {
-        return Err(ApiError::NotAuthorised("User not authorised to access object"));
+        return Err(ApiError::NotAuthorised(
+            "User not authorised to access object",
+        ));
     }
     api.broker().close_connection(view.id(), closing(&headers));
     Ok(StatusCode::NO_CONTENT)
@@ -126,7 +154,9 @@ async fn connections_of_user(
 ) -> Response {
     let mut views = seen(&api, &caller);
     views.retain(|view| view.user().as_str() == user);
-    query.answer_whole(views, |view| show::json(&show::user_connection(view, api.node())))
+    query.answer_whole(views, |view| {
+        show::json(&show::user_connection(view, api.node()))
+    })
 }
 
 async fn close_connections_of_user(
@@ -136,9 +166,16 @@ async fn close_connections_of_user(
     State(api): State<Api>,
 ) -> Result<StatusCode> {
     if !caller.is_administrator() && caller.user.as_str() != user {
-        return Err(ApiError::NotAuthorised("User not authorised to access object"));
+        return Err(ApiError::NotAuthorised(
+            "User not authorised to access object",
+        ));
     }
-    for view in api.broker().connections().iter().filter(|view| view.user().as_str() == user) {
+    for view in api
+        .broker()
+        .connections()
+        .iter()
+        .filter(|view| view.user().as_str() == user)
+    {
         api.broker().close_connection(view.id(), closing(&headers));
     }
     Ok(StatusCode::NO_CONTENT)
@@ -190,10 +227,14 @@ async fn channel(
 ) -> Result<Response> {
     let views = seen(&api, &caller);
     let mut channels = views.iter().flat_map(ConnectionView::channels);
-    let view = channels.find(|view| view.name() == name).ok_or(ApiError::ObjectNotFound)?;
+    let view = channels
+        .find(|view| view.name() == name)
+        .ok_or(ApiError::ObjectNotFound)?;
     let mut shown = show::channel(&api, &view, Histories::of(&query));
     let consumers = all_consumers(&api, |_| true).into_iter();
-    let own: Vec<_> = consumers.filter(|consumer| consumer.channel_details.name == name).collect();
+    let own: Vec<_> = consumers
+        .filter(|consumer| consumer.channel_details.name == name)
+        .collect();
     shown.consumer_details = Some(own);
     shown.deliveries = Some(Vec::new());
     shown.publishes = Some(Vec::new());
@@ -204,7 +245,12 @@ async fn channel(
 fn all_consumers(api: &Api, is_wanted: impl Fn(&Vhost) -> bool) -> Vec<Consumer> {
     let records: Vec<Arc<QueueRecord>> = {
         let metadata = api.broker().metadata();
-        metadata.vhosts().filter(|vhost| is_wanted(vhost)).flat_map(Vhost::queues).cloned().collect()
+        metadata
+            .vhosts()
+            .filter(|vhost| is_wanted(vhost))
+            .flat_map(Vhost::queues)
+            .cloned()
+            .collect()
     };
     let of_queue = |record: &Arc<QueueRecord>| {
         let consumers = api.broker().consumers_of(record.id).into_iter();
@@ -218,9 +264,15 @@ async fn consumers(caller: Caller, query: ListQuery, State(api): State<Api>) -> 
     let seen: Vec<VhostName> = {
         let metadata = api.broker().metadata();
         let vhosts = metadata.vhosts().map(Vhost::name);
-        vhosts.filter(|vhost| caller.sees(&metadata, vhost)).cloned().collect()
+        vhosts
+            .filter(|vhost| caller.sees(&metadata, vhost))
+            .cloned()
+            .collect()
     };
-    query.answer_whole(all_consumers(&api, |vhost| seen.contains(vhost.name())), show::json)
+    query.answer_whole(
+        all_consumers(&api, |vhost| seen.contains(vhost.name())),
+        show::json,
+    )
 }
 
 async fn consumers_of_vhost(
@@ -231,5 +283,8 @@ async fn consumers_of_vhost(
 ) -> Result<Response> {
     let name = VhostName::new(vhost);
     caller.look_into(&api.broker().metadata(), &name)?;
-    Ok(query.answer_whole(all_consumers(&api, |vhost| *vhost.name() == name), show::json))
+    Ok(query.answer_whole(
+        all_consumers(&api, |vhost| *vhost.name() == name),
+        show::json,
+    ))
 }

@@ -7,9 +7,9 @@ use axum::extract::State;
 use axum::http::{HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use broker_core::{QueueName, Refusal, VhostName};
 use broker_core::definitions::{Definitions, Exporter};
 use broker_core::metadata::{Destination, MetadataChange};
+use broker_core::{QueueName, Refusal, VhostName};
 
 use super::{GET_POST, resource};
 use crate::access::Administrator;
@@ -21,7 +21,10 @@ use crate::state::Api;
 pub(super) fn paths() -> Router<Api> {
     Router::new()
         .route("/definitions", resource(GET_POST, get(export).post(import)))
-        .route("/definitions/{vhost}", resource(GET_POST, get(export_vhost).post(import_vhost)))
+        .route(
+            "/definitions/{vhost}",
+            resource(GET_POST, get(export_vhost).post(import_vhost)),
+        )
 }
 
 fn exporter(api: &Api) -> Exporter {
@@ -100,7 +103,9 @@ fn first_part(body: &[u8]) -> Option<&[u8]> {
 }
 
 fn find(haystack: &[u8], needle: &[u8]) -> Option<usize> {
-    haystack.windows(needle.len()).position(|window| window == needle)
+    haystack
+        .windows(needle.len())
+        .position(|window| window == needle)
 }
 
 /// Names the queues that an import passed over, as `vhost/queue`, separated by commas.
@@ -118,7 +123,11 @@ async fn apply(api: &Api, changes: Vec<MetadataChange>) -> Result<Response> {
         }
         match api.broker().apply(&change).await {
             Ok(_) => {}
-            Err(Refusal::QueueTypeNotImplemented { queue_type, queue, vhost }) => {
+            Err(Refusal::QueueTypeNotImplemented {
+                queue_type,
+                queue,
+                vhost,
+            }) => {
                 tracing::warn!(%vhost, %queue, queue_type, "an import passes over a queue");
                 skipped.push((vhost, queue));
             }
@@ -128,7 +137,11 @@ async fn apply(api: &Api, changes: Vec<MetadataChange>) -> Result<Response> {
     let mut response = StatusCode::NO_CONTENT.into_response();
     if !skipped.is_empty() {
         let names = skipped.iter().map(|(vhost, queue)| {
-            format!("{}/{}", encoded_segment(vhost.as_str()), encoded_segment(queue.as_str()))
+            format!(
+                "{}/{}",
+                encoded_segment(vhost.as_str()),
+                encoded_segment(queue.as_str())
+            )
         });
         let names = names.collect::<Vec<_>>().join(",");
         let names = HeaderValue::try_from(names)
@@ -139,10 +152,17 @@ async fn apply(api: &Api, changes: Vec<MetadataChange>) -> Result<Response> {
 }
 
 fn is_about(change: &MetadataChange, skipped: &[(VhostName, QueueName)]) -> bool {
-    let MetadataChange::Bind { vhost, destination: Destination::Queue(queue), .. } = change else {
+    let MetadataChange::Bind {
+        vhost,
+        destination: Destination::Queue(queue),
+        ..
+    } = change
+    else {
         return false;
     };
-    skipped.iter().any(|(of, name)| of == vhost && name == queue)
+    skipped
+        .iter()
+        .any(|(of, name)| of == vhost && name == queue)
 }
 
 #[cfg(test)]

@@ -29,13 +29,22 @@ pub(super) fn paths() -> Router<Api> {
             "/exchanges/{vhost}/{exchange}",
             resource(GET_PUT_DELETE, get(one).put(put).delete(delete)),
         )
-        .route("/exchanges/{vhost}/{exchange}/bindings/source", resource(GET, get(outgoing)))
-        .route("/exchanges/{vhost}/{exchange}/bindings/destination", resource(GET, get(incoming)))
+        .route(
+            "/exchanges/{vhost}/{exchange}/bindings/source",
+            resource(GET, get(outgoing)),
+        )
+        .route(
+            "/exchanges/{vhost}/{exchange}/bindings/destination",
+            resource(GET, get(incoming)),
+        )
 }
 
 /// The exchanges of a vhost by name.
 fn sorted(vhost: &Vhost) -> Vec<Arc<ExchangeRecord>> {
-    let mut records: Vec<_> = vhost.exchanges().map(|exchange| exchange.record().clone()).collect();
+    let mut records: Vec<_> = vhost
+        .exchanges()
+        .map(|exchange| exchange.record().clone())
+        .collect();
     records.sort_unstable_by(|one, other| one.name.cmp(&other.name));
     records
 }
@@ -43,7 +52,9 @@ fn sorted(vhost: &Vhost) -> Vec<Arc<ExchangeRecord>> {
 async fn list(caller: Caller, query: ListQuery, State(api): State<Api>) -> Result<Response> {
     let rows: Vec<_> = {
         let metadata = api.broker().metadata();
-        let seen = metadata.vhosts().filter(|vhost| caller.sees(&metadata, vhost.name()));
+        let seen = metadata
+            .vhosts()
+            .filter(|vhost| caller.sees(&metadata, vhost.name()));
         seen.flat_map(sorted).collect()
     };
     answer(&api, &query, rows)
@@ -98,12 +109,18 @@ async fn put(
     State(api): State<Api>,
     body: Body,
 ) -> Result<StatusCode> {
-    let (vhost, name) = (VhostName::new(vhost), ExchangeName::cleaned(exchange_name(&exchange)));
+    let (vhost, name) = (
+        VhostName::new(vhost),
+        ExchangeName::cleaned(exchange_name(&exchange)),
+    );
     let arguments = body.arguments()?;
     if name.as_str().is_empty() {
         return Err(Refusal::DefaultExchange.into());
     }
-    let operation = Operation::ExchangeDeclare { exchange: name.as_str(), arguments: &arguments };
+    let operation = Operation::ExchangeDeclare {
+        exchange: name.as_str(),
+        arguments: &arguments,
+    };
     caller.permit(&api.broker().metadata(), &vhost, &operation)?;
     let outcome = api
         .apply(MetadataChange::DeclareExchange {
@@ -125,21 +142,31 @@ async fn delete(
     query: ListQuery,
     State(api): State<Api>,
 ) -> Result<StatusCode> {
-    let (vhost, name) = (VhostName::new(vhost), ExchangeName::new(exchange_name(&exchange)));
+    let (vhost, name) = (
+        VhostName::new(vhost),
+        ExchangeName::new(exchange_name(&exchange)),
+    );
     {
         let metadata = api.broker().metadata();
         caller.enter(&metadata, &vhost)?;
         if metadata.vhost(&vhost)?.exchange(name.as_str()).is_none() {
             return Err(ApiError::ObjectNotFound);
         }
-        let operation = Operation::ExchangeDelete { exchange: name.as_str() };
+        let operation = Operation::ExchangeDelete {
+            exchange: name.as_str(),
+        };
         caller.permit(&metadata, &vhost, &operation)?;
     }
     if name.as_str().is_empty() {
         return Err(Refusal::DefaultExchange.into());
     }
     let if_unused = query.is_true("if-unused");
-    api.apply(MetadataChange::DeleteExchange { vhost, exchange: name, if_unused }).await?;
+    api.apply(MetadataChange::DeleteExchange {
+        vhost,
+        exchange: name,
+        if_unused,
+    })
+    .await?;
     Ok(StatusCode::NO_CONTENT)
 }
 

@@ -22,23 +22,58 @@ pub(super) fn paths() -> Router<Api> {
         .route("/feature-flags", resource(GET, get(flags)))
         .route("/feature-flags/{flag}/enable", resource(PUT, put(enable)))
         .route("/deprecated-features", resource(GET, get(deprecated)))
-        .route("/deprecated-features/used", resource(GET, get(deprecated_in_use)))
+        .route(
+            "/deprecated-features/used",
+            resource(GET, get(deprecated_in_use)),
+        )
 }
 
 /// Name, what it stands for, whether a release without it is no longer possible.
 // rabbitmq: feature flags that clients ask for
 const FLAGS: [(&str, &str, bool); 15] = [
-    ("classic_queue_type_delivery_support", "Classic queues deliver through the queue type", true),
+    (
+        "classic_queue_type_delivery_support",
+        "Classic queues deliver through the queue type",
+        true,
+    ),
     ("detailed_queues_endpoint", "GET /api/queues/detailed", true),
-    ("drop_unroutable_metric", "Unroutable messages that are dropped are counted", true),
-    ("empty_basic_get_metric", "basic.get on empty queues is counted", true),
+    (
+        "drop_unroutable_metric",
+        "Unroutable messages that are dropped are counted",
+        true,
+    ),
+    (
+        "empty_basic_get_metric",
+        "basic.get on empty queues is counted",
+        true,
+    ),
     ("khepri_db", "The metadata is a replicated log", true),
-    ("message_containers", "Messages keep their properties as they came", true),
-    ("message_containers_deaths_v2", "Dead-letter cycles are detected", true),
+    (
+        "message_containers",
+        "Messages keep their properties as they came",
+        true,
+    ),
+    (
+        "message_containers_deaths_v2",
+        "Dead-letter cycles are detected",
+        true,
+    ),
     ("quorum_queue", "Queues of type quorum", true),
-    ("rabbit_exchange_type_local_random", "Exchanges of type x-local-random", true),
-    ("user_limits", "Limits of connections and channels per user", true),
-    ("virtual_host_metadata", "Vhosts have a description, tags and a default queue type", true),
+    (
+        "rabbit_exchange_type_local_random",
+        "Exchanges of type x-local-random",
+        true,
+    ),
+    (
+        "user_limits",
+        "Limits of connections and channels per user",
+        true,
+    ),
+    (
+        "virtual_host_metadata",
+        "Vhosts have a description, tags and a default queue type",
+        true,
+    ),
     ("rabbitmq_4.0.0", "The level of RabbitMQ 4.0", true),
     ("rabbitmq_4.1.0", "The level of RabbitMQ 4.1", true),
     ("rabbitmq_4.2.0", "The level of RabbitMQ 4.2", true),
@@ -73,18 +108,47 @@ async fn enable(_: Administrator, Path(name): Path<String>) -> Result<StatusCode
 /// Name, phase, and what it is.
 // rabbitmq: deprecated features
 const DEPRECATED: [(&str, &str, &str); 6] = [
-    ("classic_queue_mirroring", "removed", "Mirrors of classic queues: use quorum queues"),
-    ("global_qos", "denied_by_default", "Prefetch of a whole channel: it counts per consumer"),
-    ("management_metrics_collection", "permitted_by_default", "Metrics over the HTTP API"),
-    ("queue_master_locator", "denied_by_default", "Use queue-leader-locator"),
-    ("ram_node_type", "removed", "Nodes that keep their metadata in memory only"),
-    ("transient_nonexcl_queues", "permitted_by_default", "Transient queues that are not exclusive"),
+    (
+        "classic_queue_mirroring",
+        "removed",
+        "Mirrors of classic queues: use quorum queues",
+    ),
+    (
+        "global_qos",
+        "denied_by_default",
+        "Prefetch of a whole channel: it counts per consumer",
+    ),
+    (
+        "management_metrics_collection",
+        "permitted_by_default",
+        "Metrics over the HTTP API",
+    ),
+    (
+        "queue_master_locator",
+        "denied_by_default",
+        "Use queue-leader-locator",
+    ),
+    (
+        "ram_node_type",
+        "removed",
+        "Nodes that keep their metadata in memory only",
+    ),
+    (
+        "transient_nonexcl_queues",
+        "permitted_by_default",
+        "Transient queues that are not exclusive",
+    ),
 ];
 
 fn deprecated_feature((name, phase, desc): (&str, &str, &str)) -> DeprecatedFeature {
     DeprecatedFeature {
         name: name.into(),
-        state: if phase == "permitted_by_default" { "permitted" } else { "denied" }.into(),
+        state: if phase == "permitted_by_default" {
+            "permitted"
+        } else {
+            "denied"
+        }
+        .into(),
         desc: desc.into(),
         deprecation_phase: phase.into(),
         doc_url: String::new(),
@@ -106,8 +170,8 @@ async fn deprecated_in_use(
         .metadata()
         .queues()
         .any(|record| !record.durable && record.exclusive_owner.is_none());
-    let used = DEPRECATED.into_iter().filter(|(name, _, _)| {
-        has_transient && *name == "transient_nonexcl_queues"
-    });
+    let used = DEPRECATED
+        .into_iter()
+        .filter(|(name, _, _)| has_transient && *name == "transient_nonexcl_queues");
     query.answer_whole(used.map(deprecated_feature).collect(), show::json)
 }

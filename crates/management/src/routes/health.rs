@@ -22,14 +22,38 @@ pub(super) fn paths() -> Router<Api> {
         .route("/health/checks/local-alarms", resource(GET, get(all_well)))
         .route("/health/checks/virtual-hosts", resource(GET, get(all_well)))
         .route("/health/checks/is-in-service", resource(GET, get(all_well)))
-        .route("/health/checks/below-node-connection-limit", resource(GET, get(all_well)))
-        .route("/health/checks/reached-target-cluster-size", resource(GET, get(all_well)))
-        .route("/health/checks/metadata-store/initialized", resource(GET, get(all_well)))
-        .route("/health/checks/metadata-store/initialized/with-data", resource(GET, get(with_data)))
-        .route("/health/checks/ready-to-serve-clients", resource(GET, get(ready)))
-        .route("/health/checks/node-is-quorum-critical", resource(GET, get(quorum_critical)))
-        .route("/health/checks/port-listener/{port}", resource(GET, get(port_listener)))
-        .route("/health/checks/protocol-listener/{protocols}", resource(GET, get(protocol_listener)))
+        .route(
+            "/health/checks/below-node-connection-limit",
+            resource(GET, get(all_well)),
+        )
+        .route(
+            "/health/checks/reached-target-cluster-size",
+            resource(GET, get(all_well)),
+        )
+        .route(
+            "/health/checks/metadata-store/initialized",
+            resource(GET, get(all_well)),
+        )
+        .route(
+            "/health/checks/metadata-store/initialized/with-data",
+            resource(GET, get(with_data)),
+        )
+        .route(
+            "/health/checks/ready-to-serve-clients",
+            resource(GET, get(ready)),
+        )
+        .route(
+            "/health/checks/node-is-quorum-critical",
+            resource(GET, get(quorum_critical)),
+        )
+        .route(
+            "/health/checks/port-listener/{port}",
+            resource(GET, get(port_listener)),
+        )
+        .route(
+            "/health/checks/protocol-listener/{protocols}",
+            resource(GET, get(protocol_listener)),
+        )
         .route(
             "/health/checks/certificate-expiration/{within}/{unit}",
             resource(GET, get(certificate_expiration)),
@@ -77,7 +101,10 @@ async fn with_data(_: Caller, State(api): State<Api>) -> Response {
 }
 
 async fn ready(_: Caller, State(api): State<Api>) -> Response {
-    let serves = api.listeners().iter().any(|open| matches!(open.protocol, "amqp" | "amqp/ssl"));
+    let serves = api
+        .listeners()
+        .iter()
+        .any(|open| matches!(open.protocol, "amqp" | "amqp/ssl"));
     answer(match serves {
         true => Health::ok(),
         false => Health::failed("no active listeners for AMQP/AMQPS"),
@@ -85,7 +112,10 @@ async fn ready(_: Caller, State(api): State<Api>) -> Response {
 }
 
 async fn quorum_critical(_: Caller) -> Response {
-    answer(Health { reason: Some("single node cluster".into()), ..Health::ok() })
+    answer(Health {
+        reason: Some("single node cluster".into()),
+        ..Health::ok()
+    })
 }
 
 async fn port_listener(
@@ -93,10 +123,19 @@ async fn port_listener(
     Path(port): Path<String>,
     State(api): State<Api>,
 ) -> Result<Response> {
-    let port: u16 = port.parse().map_err(|_| ApiError::bad_request("Invalid port"))?;
-    let ports: Vec<u16> = api.listeners().iter().map(|listener| listener.address.port()).collect();
+    let port: u16 = port
+        .parse()
+        .map_err(|_| ApiError::bad_request("Invalid port"))?;
+    let ports: Vec<u16> = api
+        .listeners()
+        .iter()
+        .map(|listener| listener.address.port())
+        .collect();
     Ok(answer(match ports.contains(&port) {
-        true => Health { port: Some(port), ..Health::ok() },
+        true => Health {
+            port: Some(port),
+            ..Health::ok()
+        },
         false => Health {
             missing: Some(json!(port)),
             ports: Some(ports),
@@ -111,13 +150,26 @@ async fn protocol_listener(
     Path(wanted): Path<String>,
     State(api): State<Api>,
 ) -> Response {
-    let mut protocols: Vec<String> =
-        api.listeners().iter().map(|listener| listener.protocol.to_owned()).collect();
+    let mut protocols: Vec<String> = api
+        .listeners()
+        .iter()
+        .map(|listener| listener.protocol.to_owned())
+        .collect();
     protocols.dedup();
-    let is_open = |wanted: &&str| protocols.iter().any(|open| open.eq_ignore_ascii_case(wanted));
-    let missing: Vec<&str> = wanted.split(',').filter(|protocol| !is_open(protocol)).collect();
+    let is_open = |wanted: &&str| {
+        protocols
+            .iter()
+            .any(|open| open.eq_ignore_ascii_case(wanted))
+    };
+    let missing: Vec<&str> = wanted
+        .split(',')
+        .filter(|protocol| !is_open(protocol))
+        .collect();
     answer(match missing.is_empty() {
-        true => Health { protocols: Some(protocols), ..Health::ok() },
+        true => Health {
+            protocols: Some(protocols),
+            ..Health::ok()
+        },
         false => Health {
             missing: Some(json!(missing)),
             protocols: Some(protocols),

@@ -45,7 +45,9 @@ fn vhost_limits(vhost: &metadata::Vhost) -> Option<Limits> {
 
 async fn of_vhosts(caller: Caller, query: ListQuery, State(api): State<Api>) -> Response {
     let metadata = api.broker().metadata();
-    let seen = metadata.vhosts().filter(|vhost| caller.sees(&metadata, vhost.name()));
+    let seen = metadata
+        .vhosts()
+        .filter(|vhost| caller.sees(&metadata, vhost.name()));
     query.answer_whole(seen.filter_map(vhost_limits).collect(), show::json)
 }
 
@@ -71,8 +73,15 @@ async fn set_of_vhost(
     let vhost = VhostName::new(vhost);
     api.broker().metadata().vhost(&vhost)?;
     body.require(&["value"])?;
-    let value = body.term("value")?.ok_or_else(|| ApiError::missing(&["value"]))?;
-    api.apply(MetadataChange::SetVhostLimit { vhost, name: limit.into(), value }).await?;
+    let value = body
+        .term("value")?
+        .ok_or_else(|| ApiError::missing(&["value"]))?;
+    api.apply(MetadataChange::SetVhostLimit {
+        vhost,
+        name: limit.into(),
+        value,
+    })
+    .await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -82,16 +91,22 @@ async fn clear_of_vhost(
     State(api): State<Api>,
 ) -> Result<StatusCode> {
     let vhost = VhostName::new(vhost);
-    api.apply(MetadataChange::ClearVhostLimit { vhost, name: limit.into() }).await?;
+    api.apply(MetadataChange::ClearVhostLimit {
+        vhost,
+        name: limit.into(),
+    })
+    .await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
 fn user_limits(user: &UserName, limits: Option<&metadata::Limits>) -> Option<Limits> {
-    limits.filter(|limits| !limits.is_empty()).map(|limits| Limits {
-        vhost: None,
-        user: Some(user.to_string()),
-        value: show::limits(limits),
-    })
+    limits
+        .filter(|limits| !limits.is_empty())
+        .map(|limits| Limits {
+            vhost: None,
+            user: Some(user.to_string()),
+            value: show::limits(limits),
+        })
 }
 
 async fn of_users(_: Administrator, query: ListQuery, State(api): State<Api>) -> Response {
@@ -125,8 +140,15 @@ async fn set_of_user(
         return Err(ApiError::bad_request(json!(["no_such_user", user])));
     }
     body.require(&["value"])?;
-    let value = body.term("value")?.ok_or_else(|| ApiError::missing(&["value"]))?;
-    api.apply(MetadataChange::SetUserLimit { user: name, name: limit.into(), value }).await?;
+    let value = body
+        .term("value")?
+        .ok_or_else(|| ApiError::missing(&["value"]))?;
+    api.apply(MetadataChange::SetUserLimit {
+        user: name,
+        name: limit.into(),
+        value,
+    })
+    .await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -139,6 +161,10 @@ async fn clear_of_user(
     if api.broker().metadata().user(&user).is_none() {
         return Err(ApiError::ObjectNotFound);
     }
-    api.apply(MetadataChange::ClearUserLimit { user, name: limit.into() }).await?;
+    api.apply(MetadataChange::ClearUserLimit {
+        user,
+        name: limit.into(),
+    })
+    .await?;
     Ok(StatusCode::NO_CONTENT)
 }

@@ -18,18 +18,31 @@ use crate::state::Api;
 
 pub(super) fn paths() -> Router<Api> {
     Router::new()
-        .route("/auth/attempts/{node}", resource(GET_DELETE, get(attempts).delete(reset)))
+        .route(
+            "/auth/attempts/{node}",
+            resource(GET_DELETE, get(attempts).delete(reset)),
+        )
         .route(
             "/auth/attempts/{node}/source",
             resource(GET_DELETE, get(attempts_by_source).delete(reset)),
         )
-        .route("/auth/hash_password/{password}", resource(GET, get(hash_password)))
+        .route(
+            "/auth/hash_password/{password}",
+            resource(GET, get(hash_password)),
+        )
         .route("/reset", resource(DELETE, on_delete(reset_statistics)))
-        .route("/reset/{node}", resource(DELETE, on_delete(reset_node_statistics)))
+        .route(
+            "/reset/{node}",
+            resource(DELETE, on_delete(reset_node_statistics)),
+        )
 }
 
 fn check_node(api: &Api, node: &str) -> Result<()> {
-    if node == api.node() { Ok(()) } else { Err(ApiError::ObjectNotFound) }
+    if node == api.node() {
+        Ok(())
+    } else {
+        Err(ApiError::ObjectNotFound)
+    }
 }
 
 async fn attempts(

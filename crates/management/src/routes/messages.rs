@@ -1,19 +1,17 @@
 //! Publishing and getting single messages, for people who look what is going on.
 
+mod peek;
 mod properties;
 
-use axum::Router;
 use axum::Json;
+use axum::Router;
 use axum::extract::State;
-use axum::response::Response;
 use axum::routing::{get, post};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
-use broker::observe::{MessageState, Which};
 use broker::{DeclareQueue, MessageView};
-use broker_core::permission::Operation;
 use broker_core::{QueueName, Refusal, VhostName};
-use management_api::{GotMessage, Health, MessageContent, QueuedMessage, Routed};
+use management_api::{GotMessage, Health, MessageContent, Routed};
 use serde_json::{Value, json};
 
 use super::{GET, POST, resource};
@@ -21,18 +19,20 @@ use crate::access::Caller;
 use crate::body::Body;
 use crate::error::{ApiError, Result};
 use crate::internal_client::{InternalClient, missing};
-use crate::list::ListQuery;
 use crate::paths::exchange_name;
 use crate::segments::Path;
-use crate::show;
 use crate::state::Api;
 
 pub(super) fn paths() -> Router<Api> {
-    Router::new()
-        .route("/exchanges/{vhost}/{exchange}/publish", resource(POST, post(publish)))
-        .route("/queues/{vhost}/{queue}/get", resource(POST, post(get_messages)))
-        .route("/queues/{vhost}/{queue}/peek", resource(GET, get(peek)))
-        .route("/queues/{vhost}/{queue}/unacked", resource(GET, get(unacked)))
+    peek::paths()
+        .route(
+            "/exchanges/{vhost}/{exchange}/publish",
+            resource(POST, post(publish)),
+        )
+        .route(
+            "/queues/{vhost}/{queue}/get",
+            resource(POST, post(get_messages)),
+        )
         .route("/aliveness-test/{vhost}", resource(GET, get(aliveness)))
 }
 
@@ -44,7 +44,13 @@ async fn publish(
 ) -> Result<Json<Routed>> {
     let vhost = enter(&api, &caller, &vhost)?;
     let exchange = exchange_name(&exchange);
-    if api.broker().metadata().vhost(&vhost)?.exchange(exchange).is_none() {
+    if api
+        .broker()
+        .metadata()
+        .vhost(&vhost)?
+        .exchange(exchange)
+        .is_none()
+    {
         return Err(ApiError::NotFound("exchange_not_found".into()));
     }
     body.require(&["properties", "routing_key", "payload", "payload_encoding"])?;
@@ -78,7 +84,10 @@ fn payload(body: &Body) -> Result<Vec<u8>> {
         Some("base64") => BASE64_STANDARD
             .decode(&payload)
             .map_err(|_| ApiError::bad_request(json!(["not_base64", payload]))),
-        other => Err(ApiError::bad_request(json!(["unsupported_encoding", other]))),
+        other => Err(ApiError::bad_request(json!([
+            "unsupported_encoding",
+            other
+        ]))),
     }
 }
 
@@ -129,11 +138,14 @@ impl Wanted {
             other => return Err(ApiError::bad_request(json!(["invalid_encoding", other]))),
         };
         Ok(Self {
-            count: number(body, "count")?.unwrap_or_default().min(GET_COUNT_MAX),
+            count: number(body, "count")?
+                .unwrap_or_default()
+                .min(GET_COUNT_MAX),
             mode: AckMode::parse(body.text("ackmode")?)?,
             as_base64,
-            truncate: number(body, "truncate")?
-                .map_or(usize::MAX, |bytes| usize::try_from(bytes).unwrap_or(usize::MAX)),
+            truncate: number(body, "truncate")?.map_or(usize::MAX, |bytes| {
+                usize::try_from(bytes).unwrap_or(usize::MAX)
+            }),
         })
     }
 }
@@ -158,7 +170,13 @@ async fn get_messages(
     body: Body,
 ) -> Result<Json<Vec<GotMessage>>> {
     let vhost = enter(&api, &caller, &vhost)?;
-    if api.broker().metadata().vhost(&vhost)?.queue(&queue).is_none() {
+    if api
+        .broker()
+        .metadata()
+        .vhost(&vhost)?
+        .queue(&queue)
+        .is_none()
+    {
         return Err(ApiError::NotFound("queue_not_found".into()));
     }
     let wanted = Wanted::of(&body)?;
@@ -178,8 +196,13 @@ async fn take(
     let mut tags = Vec::new();
     let mut bytes = 0;
     for _ in 0..wanted.count {
-        let got = client.channel().get(queue.clone(), wanted.mode == AckMode::Ack).await;
-        let Some(got) = got.map_err(missing)? else { break };
+        let got = client
+            .channel()
+            .get(queue.clone(), wanted.mode == AckMode::Ack)
+            .await;
+        let Some(got) = got.map_err(missing)? else {
+            break;
+        };
         if wanted.mode != AckMode::Ack {
             tags.push(got.delivery_tag);
         }
@@ -233,96 +256,6 @@ fn content(view: &MessageView<'_>, truncate: usize, as_base64: bool) -> MessageC
     }
 }
 
-/// Messages of a peek when the query does not say, and most of them.
-const PEEK_COUNT_DEFAULT: usize = 10;
-const PEEK_COUNT_MAX: usize = 1_000;
-/// Bytes of each body of a peek when the query does not say.
-const PEEK_TRUNCATE_DEFAULT: usize = 64 << 10;
-
-/// Shows messages where they are: nothing is delivered, counted or moved by it.
-async fn peek(
-    caller: Caller,
-    path: Path<(String, String)>,
-    query: ListQuery,
-    State(api): State<Api>,
-) -> Result<Response> {
-    look(caller, path, query, api, Which::All).await
-}
-
-/// Shows the messages that are handed out, with who has them and since when.
-async fn unacked(
-    caller: Caller,
-    path: Path<(String, String)>,
-    query: ListQuery,
-    State(api): State<Api>,
-) -> Result<Response> {
-    look(caller, path, query, api, Which::Unacked).await
-}
-
-async fn look(
-    caller: Caller,
-    Path((vhost, queue)): Path<(String, String)>,
-    query: ListQuery,
-    api: Api,
-    which: Which,
-) -> Result<Response> {
-    let vhost = enter(&api, &caller, &vhost)?;
-    let record = {
-        let metadata = api.broker().metadata();
-        let found = metadata.vhost(&vhost)?.queue(&queue).cloned();
-        let record = found.ok_or(ApiError::ObjectNotFound)?;
-        caller.permit(&metadata, &vhost, &Operation::QueueRead { queue: &queue })?;
-        record
-    };
-    let number = |key, default| match query.get(key) {
-        None => Ok(default),
-        Some(digits) => digits
-            .parse::<usize>()
-            .map_err(|_| ApiError::bad_request(json!(["not_integer", key, digits]))),
-    };
-    let offset = number("offset", 0)?;
-    let count = number("count", PEEK_COUNT_DEFAULT)?.min(PEEK_COUNT_MAX);
-    let truncate = number("truncate", PEEK_TRUNCATE_DEFAULT)?;
-    // Reads from disk, and passes over what lies before the offset.
-    let looking = tokio::task::spawn_blocking(move || {
-        let messages = api.broker().messages(record.id, which, offset, count);
-        messages.iter().map(|message| queued(message, truncate, api.node())).collect::<Vec<_>>()
-    });
-    let messages = looking
-        .await
-        .map_err(|error| ApiError::Broken(format!("messages were not looked at: {error}")))?;
-    Ok(query.answer_whole(messages, show::json))
-}
-
-fn queued(message: &broker::observe::QueuedMessage, truncate: usize, node: &str) -> QueuedMessage {
-    let (state, holder) = match &message.state {
-        MessageState::Ready => ("ready", None),
-        MessageState::Delayed => ("delayed", None),
-        MessageState::DeadLettering => ("dead-lettering", None),
-        MessageState::Unacked { channel, consumer, since_ms } => {
-            ("unacked", Some((channel, consumer, *since_ms)))
-        }
-    };
-    QueuedMessage {
-        entry: message.entry,
-        state: state.to_owned(),
-        bytes: message.bytes,
-        priority: message.priority,
-        persistent: message.persistent,
-        expires_at: message.expires_at_ms,
-        delivery_count: message.delivery_count,
-        acquired_count: message.acquired_count,
-        consumer_tag: holder
-            .and_then(|(_, consumer, _)| consumer.as_ref())
-            .map(ToString::to_string),
-        channel_details: holder
-            .and_then(|(channel, _, _)| channel.as_ref())
-            .map(|channel| show::channel_details(channel, node)),
-        unacked_since: holder.map(|(_, _, since_ms)| since_ms),
-        message: message.with_view(|view| content(&view, truncate, false)),
-    }
-}
-
 /// The queue that aliveness tests leave behind, so that the next one finds it.
 // rabbitmq: aliveness-test
 const ALIVENESS_QUEUE: &str = "aliveness-test";
@@ -332,7 +265,11 @@ async fn aliveness(
     Path(vhost): Path<String>,
     State(api): State<Api>,
 ) -> Result<Json<Health>> {
-    let exists = api.broker().metadata().vhost(&VhostName::new(&vhost)).is_ok();
+    let exists = api
+        .broker()
+        .metadata()
+        .vhost(&VhostName::new(&vhost))
+        .is_ok();
     if !exists {
         return Err(ApiError::ObjectNotFound);
     }
@@ -356,9 +293,13 @@ async fn round_trip(client: &mut InternalClient) -> Result<()> {
     };
     client.channel().declare_queue(declare).await?;
     let no_properties = amqp::PropertiesBuilder::new().build();
-    client.publish("", ALIVENESS_QUEUE, &no_properties, b"test_message").await?;
+    client
+        .publish("", ALIVENESS_QUEUE, &no_properties, b"test_message")
+        .await?;
     match client.channel().get(queue, true).await? {
         Some(_) => Ok(()),
-        None => Err(ApiError::Broken("the message of an aliveness test did not arrive".into())),
+        None => Err(ApiError::Broken(
+            "the message of an aliveness test did not arrive".into(),
+        )),
     }
 }

@@ -29,7 +29,10 @@ pub(super) fn paths() -> Router<Api> {
         .route("/nodes", resource(GET, get(list)))
         .route("/nodes/{node}", resource(GET, get(one)))
         .route("/nodes/{node}/memory", resource(GET, get(memory)))
-        .route("/nodes/{node}/memory/relative", resource(GET, get(relative_memory)))
+        .route(
+            "/nodes/{node}/memory/relative",
+            resource(GET, get(relative_memory)),
+        )
 }
 
 async fn list(_: Monitor, query: ListQuery, State(api): State<Api>) -> Response {
@@ -37,7 +40,11 @@ async fn list(_: Monitor, query: ListQuery, State(api): State<Api>) -> Response 
 }
 
 fn check_node(api: &Api, name: &str) -> Result<()> {
-    if name == api.node() { Ok(()) } else { Err(ApiError::ObjectNotFound) }
+    if name == api.node() {
+        Ok(())
+    } else {
+        Err(ApiError::ObjectNotFound)
+    }
 }
 
 async fn one(
@@ -51,7 +58,11 @@ async fn one(
 }
 
 /// Parts that RabbitMQ's tools look for among the plugins; here they are built in.
-const BUILT_IN: [&str; 3] = ["rabbitmq_management", "rabbitmq_management_agent", "rabbitmq_prometheus"];
+const BUILT_IN: [&str; 3] = [
+    "rabbitmq_management",
+    "rabbitmq_management_agent",
+    "rabbitmq_prometheus",
+];
 
 /// Seconds after which a silent node counts as down.
 const NET_TICK_S: u64 = 60;
@@ -101,7 +112,11 @@ fn node(api: &Api, histories: Histories) -> Node {
         partitions: Vec::new(),
         net_ticktime: NET_TICK_S,
         db_dir: options.data_dir.display().to_string(),
-        config_files: options.config_files.iter().map(|file| file.display().to_string()).collect(),
+        config_files: options
+            .config_files
+            .iter()
+            .map(|file| file.display().to_string())
+            .collect(),
         log_files: vec!["<stderr>".into()],
         enabled_plugins: BUILT_IN.map(str::to_owned).to_vec(),
         exchange_types: exchange_types(),
@@ -151,8 +166,12 @@ const WITHOUT_COUNT: [&str; 16] = [
     "queue_index_read_count",
     "queue_index_write_count",
 ];
-const WITHOUT_TIME: [&str; 4] =
-    ["io_read_avg_time", "io_seek_avg_time", "io_sync_avg_time", "io_write_avg_time"];
+const WITHOUT_TIME: [&str; 4] = [
+    "io_read_avg_time",
+    "io_seek_avg_time",
+    "io_sync_avg_time",
+    "io_write_avg_time",
+];
 
 fn counters() -> BTreeMap<String, Value> {
     let counts = WITHOUT_COUNT.iter().map(|name| (*name, json!(0)));
@@ -161,7 +180,10 @@ fn counters() -> BTreeMap<String, Value> {
     counts
         .chain(times)
         .flat_map(|(name, value)| {
-            [(name.to_owned(), value), (format!("{name}_details"), still.clone())]
+            [
+                (name.to_owned(), value),
+                (format!("{name}_details"), still.clone()),
+            ]
         })
         .collect()
 }
@@ -200,13 +222,17 @@ const REMAINDER: &str = "other_system";
 
 fn breakdown(api: &Api) -> MemoryBreakdown {
     let process = Process::look(&api.options().data_dir);
-    let mut parts: BTreeMap<String, u64> =
-        MEMORY_PARTS.iter().map(|name| ((*name).to_owned(), 0)).collect();
+    let mut parts: BTreeMap<String, u64> = MEMORY_PARTS
+        .iter()
+        .map(|name| ((*name).to_owned(), 0))
+        .collect();
     parts.insert("reserved_unallocated".to_owned(), 0);
     let queues = queue_bytes(api);
     parts.insert("queue_procs".to_owned(), queues.classic);
     parts.insert("quorum_queue_procs".to_owned(), queues.quorum);
-    let rest = process.resident_bytes.saturating_sub(queues.classic + queues.quorum);
+    let rest = process
+        .resident_bytes
+        .saturating_sub(queues.classic + queues.quorum);
     parts.insert(REMAINDER.to_owned(), rest);
     MemoryBreakdown {
         parts,
@@ -235,7 +261,10 @@ fn queue_bytes(api: &Api) -> QueueBytes {
     let records: Vec<_> = api.broker().metadata().queues().cloned().collect();
     let mut bytes = QueueBytes::default();
     for record in records {
-        let of_queue = api.broker().queue_view(&record).map_or(0, |view| view.memory_bytes as u64);
+        let of_queue = api
+            .broker()
+            .queue_view(&record)
+            .map_or(0, |view| view.memory_bytes as u64);
         match record.kind {
             broker_core::settings::QueueKind::Classic => bytes.classic += of_queue,
             broker_core::settings::QueueKind::Quorum => bytes.quorum += of_queue,
@@ -244,9 +273,15 @@ fn queue_bytes(api: &Api) -> QueueBytes {
     bytes
 }
 
-async fn memory(_: Monitor, Path(name): Path<String>, State(api): State<Api>) -> Result<Json<Memory>> {
+async fn memory(
+    _: Monitor,
+    Path(name): Path<String>,
+    State(api): State<Api>,
+) -> Result<Json<Memory>> {
     check_node(&api, &name)?;
-    Ok(Json(Memory { memory: breakdown(&api) }))
+    Ok(Json(Memory {
+        memory: breakdown(&api),
+    }))
 }
 
 /// Percentages, rounded up.
@@ -259,8 +294,11 @@ async fn relative_memory(
     let breakdown = breakdown(&api);
     let total = breakdown.total.rss.max(1);
     let percent = |bytes: &u64| bytes.saturating_mul(100).div_ceil(total);
-    let mut parts: BTreeMap<&str, u64> =
-        breakdown.parts.iter().map(|(name, bytes)| (name.as_str(), percent(bytes))).collect();
+    let mut parts: BTreeMap<&str, u64> = breakdown
+        .parts
+        .iter()
+        .map(|(name, bytes)| (name.as_str(), percent(bytes)))
+        .collect();
     parts.insert("total", 100);
     Ok(Json(json!({"memory": parts})))
 }

@@ -24,15 +24,18 @@ use crate::body::Body;
 use crate::error::Result;
 use crate::list::ListQuery;
 use crate::options::ListenerInfo;
-use crate::show::stats::{self, Histories};
 use crate::show;
+use crate::show::stats::{self, Histories};
 use crate::state::{Api, CLUSTER_NAME};
 use crate::statistics::{MESSAGES, READY, UNACKED};
 
 pub(super) fn paths() -> Router<Api> {
     Router::new()
         .route("/overview", resource(GET, get(overview)))
-        .route("/cluster-name", resource(GET_PUT, get(cluster_name).put(set_cluster_name)))
+        .route(
+            "/cluster-name",
+            resource(GET_PUT, get(cluster_name).put(set_cluster_name)),
+        )
         .route("/version", resource(GET, get(version)))
         .route("/extensions", resource(GET, get(extensions)))
         .route("/whoami", resource(GET, get(whoami)))
@@ -93,7 +96,9 @@ fn shown(caller: &Caller, api: &Api, histories: Histories) -> Overview {
 
 fn cluster_tags(api: &Api) -> Value {
     let metadata = api.broker().metadata();
-    let stored = metadata.global_parameters().find(|(name, _)| *name == "cluster_tags");
+    let stored = metadata
+        .global_parameters()
+        .find(|(name, _)| *name == "cluster_tags");
     match stored {
         Some((_, tags @ Term::Map(_))) => show::term(tags),
         _ => json!({}),
@@ -106,10 +111,16 @@ fn totals(caller: &Caller, api: &Api) -> (ObjectTotals, QueueCounts) {
     let mut objects = ObjectTotals::default();
     {
         let metadata = api.broker().metadata();
-        for vhost in metadata.vhosts().filter(|vhost| caller.sees(&metadata, vhost.name())) {
+        for vhost in metadata
+            .vhosts()
+            .filter(|vhost| caller.sees(&metadata, vhost.name()))
+        {
             objects.exchanges += vhost.exchange_count();
             objects.queues += vhost.queue_count();
-            for queue in vhost.queues().filter_map(|queue| api.broker().queue_counts(queue.id)) {
+            for queue in vhost
+                .queues()
+                .filter_map(|queue| api.broker().queue_counts(queue.id))
+            {
                 counts.ready += queue.ready;
                 counts.unacked += queue.unacked;
                 counts.delayed += queue.delayed;
@@ -120,7 +131,9 @@ fn totals(caller: &Caller, api: &Api) -> (ObjectTotals, QueueCounts) {
     }
     objects.consumers = usize::try_from(counts.consumers).unwrap_or(usize::MAX);
     let connections = api.broker().connections();
-    let own = connections.iter().filter(|view| caller.is_monitor() || *view.user() == caller.user);
+    let own = connections
+        .iter()
+        .filter(|view| caller.is_monitor() || *view.user() == caller.user);
     for connection in own {
         objects.connections += 1;
         objects.channels += connection.channel_count();
@@ -178,12 +191,24 @@ pub(super) fn exchange_types() -> Vec<ExchangeType> {
         of("direct", "To the queues bound with exactly the routing key"),
         of("fanout", "To every queue"),
         of("headers", "To the queues whose bindings match the headers"),
-        of("topic", "To the queues whose binding patterns match the routing key"),
-        of("x-consistent-hash", "To one queue, chosen by a hash over weighted bindings"),
+        of(
+            "topic",
+            "To the queues whose binding patterns match the routing key",
+        ),
+        of(
+            "x-consistent-hash",
+            "To one queue, chosen by a hash over weighted bindings",
+        ),
         of("x-local-random", "To one queue of this node, at random"),
-        of("x-modulus-hash", "To one queue, chosen by a hash of the routing key"),
+        of(
+            "x-modulus-hash",
+            "To one queue, chosen by a hash of the routing key",
+        ),
         of("x-random", "To one queue, at random"),
-        of("x-recent-history", "To every queue; new ones get the last messages first"),
+        of(
+            "x-recent-history",
+            "To every queue; new ones get the last messages first",
+        ),
     ]
 }
 
@@ -201,7 +226,10 @@ pub(super) fn listeners(api: &Api) -> Vec<Listener> {
 
 /// The HTTP listeners; with the node's name where answers speak of several.
 pub(super) fn contexts(api: &Api, with_node: bool) -> Vec<Context> {
-    let http = api.listeners().iter().filter(|listener| listener.protocol.starts_with("http"));
+    let http = api
+        .listeners()
+        .iter()
+        .filter(|listener| listener.protocol.starts_with("http"));
     http.map(|listener| Context {
         node: with_node.then(|| api.node().to_owned()),
         description: match listener.protocol {
@@ -216,13 +244,23 @@ pub(super) fn contexts(api: &Api, with_node: bool) -> Vec<Context> {
 }
 
 async fn cluster_name(_: Caller, State(api): State<Api>) -> Json<ClusterName> {
-    Json(ClusterName { name: api.cluster_name() })
+    Json(ClusterName {
+        name: api.cluster_name(),
+    })
 }
 
-async fn set_cluster_name(_: Administrator, State(api): State<Api>, body: Body) -> Result<StatusCode> {
+async fn set_cluster_name(
+    _: Administrator,
+    State(api): State<Api>,
+    body: Body,
+) -> Result<StatusCode> {
     body.require(&["name"])?;
     let value = Term::text(body.required_text("name")?);
-    api.apply(MetadataChange::SetGlobalParameter { name: CLUSTER_NAME.into(), value }).await?;
+    api.apply(MetadataChange::SetGlobalParameter {
+        name: CLUSTER_NAME.into(),
+        value,
+    })
+    .await?;
     Ok(StatusCode::NO_CONTENT)
 }
 

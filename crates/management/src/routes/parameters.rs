@@ -32,8 +32,14 @@ const POLICY: &str = "policy";
 pub(super) fn paths() -> Router<Api> {
     Router::new()
         .route("/parameters", resource(GET, get(list)))
-        .route("/parameters/{component}", resource(GET, get(list_of_component)))
-        .route("/parameters/{component}/{vhost}", resource(GET, get(list_of_vhost)))
+        .route(
+            "/parameters/{component}",
+            resource(GET, get(list_of_component)),
+        )
+        .route(
+            "/parameters/{component}/{vhost}",
+            resource(GET, get(list_of_vhost)),
+        )
         .route(
             "/parameters/{component}/{vhost}/{name}",
             resource(GET_PUT_DELETE, get(one).put(put).delete(delete)),
@@ -41,7 +47,10 @@ pub(super) fn paths() -> Router<Api> {
         .route("/global-parameters", resource(GET, get(global_list)))
         .route(
             "/global-parameters/{name}",
-            resource(GET_PUT_DELETE, get(global_one).put(global_put).delete(global_delete)),
+            resource(
+                GET_PUT_DELETE,
+                get(global_one).put(global_put).delete(global_delete),
+            ),
         )
 }
 
@@ -53,8 +62,13 @@ fn of_vhost(vhost: &Vhost) -> Vec<Parameter> {
         component: component.to_owned(),
         name: name.to_owned(),
     };
-    let limits = (!vhost.limits().is_empty())
-        .then(|| parameter(VHOST_LIMITS, VHOST_LIMITS_NAME, json!(show::limits(vhost.limits()))));
+    let limits = (!vhost.limits().is_empty()).then(|| {
+        parameter(
+            VHOST_LIMITS,
+            VHOST_LIMITS_NAME,
+            json!(show::limits(vhost.limits())),
+        )
+    });
     let policies = vhost.policies(PolicyScope::Operator).iter().map(|policy| {
         let shown = show::policy(vhost.name(), policy);
         let value = json!({
@@ -72,7 +86,11 @@ fn of_vhost(vhost: &Vhost) -> Vec<Parameter> {
         .collect()
 }
 
-async fn list(Policymaker(caller): Policymaker, query: ListQuery, State(api): State<Api>) -> Response {
+async fn list(
+    Policymaker(caller): Policymaker,
+    query: ListQuery,
+    State(api): State<Api>,
+) -> Response {
     answer_seen(&api, &caller, &query, |_| true)
 }
 
@@ -82,7 +100,9 @@ async fn list_of_component(
     query: ListQuery,
     State(api): State<Api>,
 ) -> Response {
-    answer_seen(&api, &caller, &query, |parameter| parameter.component == component)
+    answer_seen(&api, &caller, &query, |parameter| {
+        parameter.component == component
+    })
 }
 
 fn answer_seen(
@@ -92,8 +112,13 @@ fn answer_seen(
     is_wanted: impl Fn(&Parameter) -> bool,
 ) -> Response {
     let metadata = api.broker().metadata();
-    let seen = metadata.vhosts().filter(|vhost| caller.sees(&metadata, vhost.name()));
-    query.answer_whole(seen.flat_map(of_vhost).filter(is_wanted).collect(), show::json)
+    let seen = metadata
+        .vhosts()
+        .filter(|vhost| caller.sees(&metadata, vhost.name()));
+    query.answer_whole(
+        seen.flat_map(of_vhost).filter(is_wanted).collect(),
+        show::json,
+    )
 }
 
 async fn list_of_vhost(
@@ -137,16 +162,28 @@ async fn put(
         caller.enter(&metadata, &vhost)?;
         !found.limits().is_empty()
     };
-    let value = body.term("value")?.ok_or_else(|| ApiError::missing(&["value"]))?;
+    let value = body
+        .term("value")?
+        .ok_or_else(|| ApiError::missing(&["value"]))?;
     match component.as_str() {
         // rabbitmq: policies have paths of their own
-        POLICY => Err(ApiError::bad_request("policies may not be set using this method")),
-        VHOST_LIMITS if name != VHOST_LIMITS_NAME => {
-            Err(ApiError::bad_request("the limits of a vhost are a parameter named 'limits'"))
-        }
+        POLICY => Err(ApiError::bad_request(
+            "policies may not be set using this method",
+        )),
+        VHOST_LIMITS if name != VHOST_LIMITS_NAME => Err(ApiError::bad_request(
+            "the limits of a vhost are a parameter named 'limits'",
+        )),
         VHOST_LIMITS => {
-            api.apply(MetadataChange::SetVhostLimits { vhost, limits: value }).await?;
-            Ok(if existed { StatusCode::NO_CONTENT } else { StatusCode::CREATED })
+            api.apply(MetadataChange::SetVhostLimits {
+                vhost,
+                limits: value,
+            })
+            .await?;
+            Ok(if existed {
+                StatusCode::NO_CONTENT
+            } else {
+                StatusCode::CREATED
+            })
         }
         OPERATOR_POLICY => {
             let policy = PolicyForm {
@@ -157,11 +194,23 @@ async fn put(
                 priority: value.get("priority").cloned(),
             };
             let scope = PolicyScope::Operator;
-            Ok(put_answer(&api.apply(MetadataChange::SetPolicy { vhost, scope, policy }).await?))
+            Ok(put_answer(
+                &api.apply(MetadataChange::SetPolicy {
+                    vhost,
+                    scope,
+                    policy,
+                })
+                .await?,
+            ))
         }
         _ => {
             let (component, name) = (component.into(), name.into());
-            let change = MetadataChange::SetParameter { component, vhost, name, value };
+            let change = MetadataChange::SetParameter {
+                component,
+                vhost,
+                name,
+                value,
+            };
             Ok(put_answer(&api.apply(change).await?))
         }
     }
@@ -178,27 +227,43 @@ async fn delete(
         VHOST_LIMITS if name != VHOST_LIMITS_NAME => return Err(ApiError::ObjectNotFound),
         VHOST_LIMITS => {
             let limits = Term::Map(Vec::new());
-            api.apply(MetadataChange::SetVhostLimits { vhost, limits }).await?
+            api.apply(MetadataChange::SetVhostLimits { vhost, limits })
+                .await?
         }
         OPERATOR_POLICY => {
             let scope = PolicyScope::Operator;
-            api.apply(MetadataChange::DeletePolicy { vhost, scope, name: name.into() }).await?
+            api.apply(MetadataChange::DeletePolicy {
+                vhost,
+                scope,
+                name: name.into(),
+            })
+            .await?
         }
         _ => {
             let (component, name) = (component.into(), name.into());
-            api.apply(MetadataChange::ClearParameter { component, vhost, name }).await?
+            api.apply(MetadataChange::ClearParameter {
+                component,
+                vhost,
+                name,
+            })
+            .await?
         }
     };
     delete_answer(&outcome)
 }
 
 fn global(name: &str, value: &Term) -> GlobalParameter {
-    GlobalParameter { name: name.to_owned(), value: show::term(value) }
+    GlobalParameter {
+        name: name.to_owned(),
+        value: show::term(value),
+    }
 }
 
 async fn global_list(_: Policymaker, query: ListQuery, State(api): State<Api>) -> Response {
     let metadata = api.broker().metadata();
-    let rows = metadata.global_parameters().map(|(name, value)| global(name, value));
+    let rows = metadata
+        .global_parameters()
+        .map(|(name, value)| global(name, value));
     query.answer_whole(rows.collect(), show::json)
 }
 
@@ -209,7 +274,9 @@ async fn global_one(
     State(api): State<Api>,
 ) -> Result<Response> {
     let metadata = api.broker().metadata();
-    let found = metadata.global_parameters().find(|(other, _)| *other == name);
+    let found = metadata
+        .global_parameters()
+        .find(|(other, _)| *other == name);
     let (name, value) = found.ok_or(ApiError::ObjectNotFound)?;
     Ok(query.answer_one(show::json(&global(name, value))))
 }
@@ -220,8 +287,13 @@ async fn global_put(
     State(api): State<Api>,
     body: Body,
 ) -> Result<StatusCode> {
-    let value = body.term("value")?.ok_or_else(|| ApiError::missing(&["value"]))?;
-    let change = MetadataChange::SetGlobalParameter { name: name.into(), value };
+    let value = body
+        .term("value")?
+        .ok_or_else(|| ApiError::missing(&["value"]))?;
+    let change = MetadataChange::SetGlobalParameter {
+        name: name.into(),
+        value,
+    };
     Ok(put_answer(&api.apply(change).await?))
 }
 
@@ -230,5 +302,8 @@ async fn global_delete(
     Path(name): Path<String>,
     State(api): State<Api>,
 ) -> Result<StatusCode> {
-    delete_answer(&api.apply(MetadataChange::ClearGlobalParameter { name: name.into() }).await?)
+    delete_answer(
+        &api.apply(MetadataChange::ClearGlobalParameter { name: name.into() })
+            .await?,
+    )
 }

@@ -28,17 +28,27 @@ pub(super) fn paths() -> Router<Api> {
         .route("/topic-permissions", resource(GET, get(list_topics)))
         .route(
             "/topic-permissions/{vhost}/{user}",
-            resource(GET_PUT_DELETE, get(topics).put(put_topic).delete(delete_topics)),
+            resource(
+                GET_PUT_DELETE,
+                get(topics).put(put_topic).delete(delete_topics),
+            ),
         )
         .route(
             "/topic-permissions/{vhost}/{user}/{exchange}",
-            resource(GET_PUT_DELETE, get(topics_of_exchange).put(put_topic_of).delete(delete_topic)),
+            resource(
+                GET_PUT_DELETE,
+                get(topics_of_exchange)
+                    .put(put_topic_of)
+                    .delete(delete_topic),
+            ),
         )
 }
 
 async fn list(_: Administrator, query: ListQuery, State(api): State<Api>) -> Response {
     let metadata = api.broker().metadata();
-    let rows = metadata.permissions().map(|(u, v, record)| show::permission(u, v, record));
+    let rows = metadata
+        .permissions()
+        .map(|(u, v, record)| show::permission(u, v, record));
     query.answer_whole(rows.collect(), show::json)
 }
 
@@ -50,7 +60,9 @@ async fn one(
 ) -> Result<Response> {
     let (vhost, user) = (VhostName::new(vhost), UserName::new(user));
     let metadata = api.broker().metadata();
-    let record = metadata.permission(&user, &vhost).ok_or(ApiError::ObjectNotFound)?;
+    let record = metadata
+        .permission(&user, &vhost)
+        .ok_or(ApiError::ObjectNotFound)?;
     Ok(query.answer_one(show::json(&show::permission(&user, &vhost, record))))
 }
 
@@ -90,8 +102,14 @@ async fn delete(
     State(api): State<Api>,
 ) -> Result<StatusCode> {
     let (vhost, user) = (VhostName::new(vhost), UserName::new(user));
-    api.broker().metadata().permission(&user, &vhost).ok_or(ApiError::ObjectNotFound)?;
-    delete_answer(&api.apply(MetadataChange::ClearPermission { user, vhost }).await?)
+    api.broker()
+        .metadata()
+        .permission(&user, &vhost)
+        .ok_or(ApiError::ObjectNotFound)?;
+    delete_answer(
+        &api.apply(MetadataChange::ClearPermission { user, vhost })
+            .await?,
+    )
 }
 
 async fn list_topics(_: Administrator, query: ListQuery, State(api): State<Api>) -> Response {
@@ -116,7 +134,9 @@ async fn topics_of_exchange(
     query: ListQuery,
     State(api): State<Api>,
 ) -> Result<Response> {
-    topic_list(&api, &query, &vhost, &user, |name| name.as_str() == exchange)
+    topic_list(&api, &query, &vhost, &user, |name| {
+        name.as_str() == exchange
+    })
 }
 
 /// A user's topic permissions in a vhost; none at all is a missing object.
@@ -171,7 +191,12 @@ async fn set_topic(
     exchange: &str,
     body: &Body,
 ) -> Result<StatusCode> {
-    let exists = api.broker().metadata().vhost(&vhost)?.exchange(exchange).is_some();
+    let exists = api
+        .broker()
+        .metadata()
+        .vhost(&vhost)?
+        .exchange(exchange)
+        .is_some();
     if !exists {
         return Err(ApiError::bad_request(json!(["no_such_exchange", exchange])));
     }
@@ -212,6 +237,10 @@ async fn clear_topics(
 ) -> Result<StatusCode> {
     let (vhost, user) = (VhostName::new(vhost), UserName::new(user));
     check_ends(&api.broker().metadata(), &vhost, &user).map_err(|_| ApiError::ObjectNotFound)?;
-    let change = MetadataChange::ClearTopicPermission { user, vhost, exchange };
+    let change = MetadataChange::ClearTopicPermission {
+        user,
+        vhost,
+        exchange,
+    };
     delete_answer(&api.apply(change).await?)
 }

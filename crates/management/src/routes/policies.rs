@@ -27,7 +27,10 @@ pub(super) fn paths() -> Router<Api> {
             resource(GET_PUT_DELETE, get(one).put(put).delete(delete)),
         )
         .route("/operator-policies", resource(GET, get(operator_list)))
-        .route("/operator-policies/{vhost}", resource(GET, get(operator_list_of_vhost)))
+        .route(
+            "/operator-policies/{vhost}",
+            resource(GET, get(operator_list_of_vhost)),
+        )
         .route(
             "/operator-policies/{vhost}/{policy}",
             resource(
@@ -47,12 +50,21 @@ async fn operator_list(caller: Caller, query: ListQuery, State(api): State<Api>)
 
 fn shown_list(api: &Api, caller: &Caller, query: &ListQuery, scope: PolicyScope) -> Response {
     let metadata = api.broker().metadata();
-    let seen = metadata.vhosts().filter(|vhost| caller.sees(&metadata, vhost.name()));
-    query.answer_whole(seen.flat_map(|vhost| of_vhost(vhost, scope)).collect(), show::json)
+    let seen = metadata
+        .vhosts()
+        .filter(|vhost| caller.sees(&metadata, vhost.name()));
+    query.answer_whole(
+        seen.flat_map(|vhost| of_vhost(vhost, scope)).collect(),
+        show::json,
+    )
 }
 
 fn of_vhost(vhost: &Vhost, scope: PolicyScope) -> Vec<management_api::Policy> {
-    vhost.policies(scope).iter().map(|policy| show::policy(vhost.name(), policy)).collect()
+    vhost
+        .policies(scope)
+        .iter()
+        .map(|policy| show::policy(vhost.name(), policy))
+        .collect()
 }
 
 async fn list_of_vhost(
@@ -159,7 +171,13 @@ async fn set(
         definition: body.term("definition")?,
         priority: body.term("priority")?,
     };
-    let outcome = api.apply(MetadataChange::SetPolicy { vhost, scope, policy }).await?;
+    let outcome = api
+        .apply(MetadataChange::SetPolicy {
+            vhost,
+            scope,
+            policy,
+        })
+        .await?;
     Ok(put_answer(&outcome))
 }
 
@@ -188,6 +206,10 @@ async fn remove(
 ) -> Result<StatusCode> {
     let vhost = VhostName::new(vhost);
     caller.enter(&api.broker().metadata(), &vhost)?;
-    let change = MetadataChange::DeletePolicy { vhost, scope, name: name.into() };
+    let change = MetadataChange::DeletePolicy {
+        vhost,
+        scope,
+        name: name.into(),
+    };
     delete_answer(&api.apply(change).await?)
 }

@@ -31,11 +31,23 @@ pub(super) fn paths() -> Router<Api> {
         .route("/queues", resource(GET, get(list)))
         .route("/queues/detailed", resource(GET, get(list_detailed)))
         .route("/queues/{vhost}", resource(GET, get(list_of_vhost)))
-        .route("/queues/{vhost}/{queue}", resource(GET_PUT_DELETE, get(one).put(put).delete(delete)))
-        .route("/queues/{vhost}/{queue}/bindings", resource(GET, get(bindings)))
-        .route("/queues/{vhost}/{queue}/contents", resource(DELETE, on_delete(purge)))
+        .route(
+            "/queues/{vhost}/{queue}",
+            resource(GET_PUT_DELETE, get(one).put(put).delete(delete)),
+        )
+        .route(
+            "/queues/{vhost}/{queue}/bindings",
+            resource(GET, get(bindings)),
+        )
+        .route(
+            "/queues/{vhost}/{queue}/contents",
+            resource(DELETE, on_delete(purge)),
+        )
         .route("/queues/{vhost}/{queue}/actions", resource(POST, post(act)))
-        .route("/queues/quorum/{vhost}/{queue}/status", resource(GET, get(quorum_status)))
+        .route(
+            "/queues/quorum/{vhost}/{queue}/status",
+            resource(GET, get(quorum_status)),
+        )
         .route("/rebalance/queues", resource(POST, post(rebalance)))
 }
 
@@ -51,14 +63,20 @@ async fn list(caller: Caller, query: ListQuery, State(api): State<Api>) -> Resul
     answer(&api, &query, rows, listed(&query))
 }
 
-async fn list_detailed(caller: Caller, query: ListQuery, State(api): State<Api>) -> Result<Response> {
+async fn list_detailed(
+    caller: Caller,
+    query: ListQuery,
+    State(api): State<Api>,
+) -> Result<Response> {
     let rows = seen(&api, &caller);
     answer(&api, &query, rows, QueueDetail::Detailed)
 }
 
 fn seen(api: &Api, caller: &Caller) -> Vec<Arc<QueueRecord>> {
     let metadata = api.broker().metadata();
-    let seen = metadata.vhosts().filter(|vhost| caller.sees(&metadata, vhost.name()));
+    let seen = metadata
+        .vhosts()
+        .filter(|vhost| caller.sees(&metadata, vhost.name()));
     seen.flat_map(sorted).collect()
 }
 
@@ -79,7 +97,10 @@ async fn list_of_vhost(
 
 // rabbitmq: disable_stats and enable_queue_totals
 fn listed(query: &ListQuery) -> QueueDetail {
-    match (query.is_true("disable_stats"), query.is_true("enable_queue_totals")) {
+    match (
+        query.is_true("disable_stats"),
+        query.is_true("enable_queue_totals"),
+    ) {
         (false, _) => QueueDetail::Listed,
         (true, true) => QueueDetail::Totals,
         (true, false) => QueueDetail::Static,
@@ -100,22 +121,28 @@ fn answer(
     )
 }
 
-fn shown(
-    api: &Api,
-    record: &Arc<QueueRecord>,
-    detail: QueueDetail,
-    histories: Histories,
-) -> Value {
+fn shown(api: &Api, record: &Arc<QueueRecord>, detail: QueueDetail, histories: Histories) -> Value {
     let view = api.broker().queue_view(record);
     let metadata = api.broker().metadata();
-    show::json(&show::queue(api, &metadata, record, view.as_ref(), detail, histories))
+    show::json(&show::queue(
+        api,
+        &metadata,
+        record,
+        view.as_ref(),
+        detail,
+        histories,
+    ))
 }
 
 /// The queue that a path names.
 fn find(api: &Api, caller: &Caller, vhost: &VhostName, queue: &str) -> Result<Arc<QueueRecord>> {
     let metadata = api.broker().metadata();
     caller.enter(&metadata, vhost)?;
-    metadata.vhost(vhost)?.queue(queue).cloned().ok_or(ApiError::ObjectNotFound)
+    metadata
+        .vhost(vhost)?
+        .queue(queue)
+        .cloned()
+        .ok_or(ApiError::ObjectNotFound)
 }
 
 async fn one(
@@ -140,9 +167,14 @@ async fn put(
     if let Some(node) = body.text("node")?
         && node != api.node()
     {
-        return Err(ApiError::bad_request(format!("Node {node} is not a cluster member")));
+        return Err(ApiError::bad_request(format!(
+            "Node {node} is not a cluster member"
+        )));
     }
-    let operation = Operation::QueueDeclare { queue: queue.as_str(), arguments: &arguments };
+    let operation = Operation::QueueDeclare {
+        queue: queue.as_str(),
+        arguments: &arguments,
+    };
     caller.permit(&api.broker().metadata(), &vhost, &operation)?;
     let declaration = QueueDeclaration {
         vhost,
@@ -156,7 +188,9 @@ async fn put(
         node: Default::default(),
         groups: api.broker().group_count(),
     };
-    Ok(put_answer(&api.apply(MetadataChange::DeclareQueue(declaration)).await?))
+    Ok(put_answer(
+        &api.apply(MetadataChange::DeclareQueue(declaration)).await?,
+    ))
 }
 
 async fn delete(
@@ -193,7 +227,10 @@ async fn bindings(
     let metadata = api.broker().metadata();
     caller.enter(&metadata, &vhost)?;
     let destination = Destination::Queue(QueueName::new(queue));
-    Ok(query.answer_whole(to_destination(metadata.vhost(&vhost)?, &destination), show::json))
+    Ok(query.answer_whole(
+        to_destination(metadata.vhost(&vhost)?, &destination),
+        show::json,
+    ))
 }
 
 async fn purge(
@@ -209,7 +246,9 @@ async fn purge(
         let queue = record.name.clone();
         return Err(Refusal::ResourceLocked { queue, vhost }.into());
     }
-    api.broker().purge(record.id).ok_or(ApiError::ObjectNotFound)?;
+    api.broker()
+        .purge(record.id)
+        .ok_or(ApiError::ObjectNotFound)?;
     Ok(StatusCode::NO_CONTENT)
 }
 

@@ -8,9 +8,9 @@ use axum::response::Response;
 use axum::routing::{get, post};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
+use broker_core::UserName;
 use broker_core::definitions::parse_tags;
 use broker_core::metadata::MetadataChange;
-use broker_core::UserName;
 use serde_json::{Value, json};
 
 use super::{GET, GET_PUT_DELETE, POST, delete_answer, put_answer, resource};
@@ -25,17 +25,28 @@ use crate::state::Api;
 pub(super) fn paths() -> Router<Api> {
     Router::new()
         .route("/users", resource(GET, get(list)))
-        .route("/users/without-permissions", resource(GET, get(without_permissions)))
+        .route(
+            "/users/without-permissions",
+            resource(GET, get(without_permissions)),
+        )
         .route("/users/bulk-delete", resource(POST, post(bulk_delete)))
-        .route("/users/{user}", resource(GET_PUT_DELETE, get(one).put(put).delete(delete)))
+        .route(
+            "/users/{user}",
+            resource(GET_PUT_DELETE, get(one).put(put).delete(delete)),
+        )
         .route("/users/{user}/permissions", resource(GET, get(permissions)))
-        .route("/users/{user}/topic-permissions", resource(GET, get(topic_permissions)))
+        .route(
+            "/users/{user}/topic-permissions",
+            resource(GET, get(topic_permissions)),
+        )
         .route("/users/{user}/queues", resource(GET, get(queues)))
 }
 
 async fn list(_: Administrator, query: ListQuery, State(api): State<Api>) -> Result<Response> {
     let metadata = api.broker().metadata();
-    let rows = metadata.users().map(|(name, user)| show::user(name, user, metadata.user_limits(name)));
+    let rows = metadata
+        .users()
+        .map(|(name, user)| show::user(name, user, metadata.user_limits(name)));
     query.answer(rows.collect(), |user| &user.name, show::json)
 }
 
@@ -62,7 +73,11 @@ async fn one(
     let name = UserName::new(user);
     let metadata = api.broker().metadata();
     let user = metadata.user(&name).ok_or(ApiError::ObjectNotFound)?;
-    Ok(query.answer_one(show::json(&show::user(&name, user, metadata.user_limits(&name)))))
+    Ok(query.answer_one(show::json(&show::user(
+        &name,
+        user,
+        metadata.user_limits(&name),
+    ))))
 }
 
 async fn put(
@@ -71,7 +86,9 @@ async fn put(
     State(api): State<Api>,
     body: Body,
 ) -> Result<StatusCode> {
-    let tags = body.term("tags")?.ok_or_else(|| ApiError::bad_request("tags_not_present"))?;
+    let tags = body
+        .term("tags")?
+        .ok_or_else(|| ApiError::bad_request("tags_not_present"))?;
     let (password_hash, hashing_algorithm) = credentials(&body)?;
     let outcome = api
         .apply(MetadataChange::PutUser {
@@ -115,7 +132,12 @@ async fn delete(
     Path(user): Path<String>,
     State(api): State<Api>,
 ) -> Result<StatusCode> {
-    delete_answer(&api.apply(MetadataChange::DeleteUser { user: UserName::new(user) }).await?)
+    delete_answer(
+        &api.apply(MetadataChange::DeleteUser {
+            user: UserName::new(user),
+        })
+        .await?,
+    )
 }
 
 async fn bulk_delete(_: Administrator, State(api): State<Api>, body: Body) -> Result<StatusCode> {
@@ -125,7 +147,10 @@ async fn bulk_delete(_: Administrator, State(api): State<Api>, body: Body) -> Re
     };
     // rabbitmq: names of nobody are passed over
     for user in users.iter().filter_map(Value::as_str) {
-        api.apply(MetadataChange::DeleteUser { user: UserName::new(user) }).await?;
+        api.apply(MetadataChange::DeleteUser {
+            user: UserName::new(user),
+        })
+        .await?;
     }
     Ok(StatusCode::NO_CONTENT)
 }
@@ -153,7 +178,9 @@ async fn topic_permissions(
     let name = UserName::new(user);
     let metadata = api.broker().metadata();
     metadata.user(&name).ok_or(ApiError::ObjectNotFound)?;
-    let of_user = metadata.topic_permissions().filter(|(user, _, _, _)| **user == name);
+    let of_user = metadata
+        .topic_permissions()
+        .filter(|(user, _, _, _)| **user == name);
     let rows = of_user.map(|(u, v, x, record)| show::topic_permission(u, v, x, record));
     Ok(query.answer_whole(rows.collect(), show::json))
 }
@@ -165,7 +192,9 @@ async fn queues(
     State(api): State<Api>,
 ) -> Result<axum::Json<Vec<Value>>> {
     let metadata = api.broker().metadata();
-    metadata.user(&UserName::new(user)).ok_or(ApiError::ObjectNotFound)?;
+    metadata
+        .user(&UserName::new(user))
+        .ok_or(ApiError::ObjectNotFound)?;
     Ok(axum::Json(Vec::new()))
 }
 
@@ -188,13 +217,20 @@ mod tests {
     #[test]
     fn an_empty_password_and_no_password_let_nobody_in() {
         for json in [r#"{"password":""}"#, "{}", r#"{"password_hash":""}"#] {
-            assert_eq!(credentials(&body(json)).map(|(hash, _)| hash), Ok("".into()), "{json}");
+            assert_eq!(
+                credentials(&body(json)).map(|(hash, _)| hash),
+                Ok("".into()),
+                "{json}"
+            );
         }
     }
 
     #[test]
     fn a_hash_that_is_not_base64_is_refused() {
         let refused = credentials(&body(r#"{"password_hash":"***"}"#));
-        assert_eq!(refused, Err(ApiError::bad_request(json!(["not_base64", "***"]))));
+        assert_eq!(
+            refused,
+            Err(ApiError::bad_request(json!(["not_base64", "***"])))
+        );
     }
 }

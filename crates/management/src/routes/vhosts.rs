@@ -6,9 +6,9 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use axum::routing::{get, post};
 use broker::observe::TrafficCounts;
+use broker_core::VhostName;
 use broker_core::definitions::{parse_default_queue_type, parse_tags};
 use broker_core::metadata::{MetadataChange, VhostRecord};
-use broker_core::VhostName;
 use serde_json::{Value, json};
 
 use super::{GET, GET_POST_DELETE, GET_PUT_DELETE, POST, delete_answer, put_answer, resource};
@@ -23,12 +23,24 @@ use crate::state::Api;
 pub(super) fn paths() -> Router<Api> {
     Router::new()
         .route("/vhosts", resource(GET, get(list)))
-        .route("/vhosts/{vhost}", resource(GET_PUT_DELETE, get(one).put(put).delete(delete)))
-        .route("/vhosts/{vhost}/permissions", resource(GET, get(permissions)))
-        .route("/vhosts/{vhost}/topic-permissions", resource(GET, get(topic_permissions)))
+        .route(
+            "/vhosts/{vhost}",
+            resource(GET_PUT_DELETE, get(one).put(put).delete(delete)),
+        )
+        .route(
+            "/vhosts/{vhost}/permissions",
+            resource(GET, get(permissions)),
+        )
+        .route(
+            "/vhosts/{vhost}/topic-permissions",
+            resource(GET, get(topic_permissions)),
+        )
         .route(
             "/vhosts/{vhost}/deletion/protection",
-            resource(GET_POST_DELETE, get(protection).post(protect).delete(unprotect)),
+            resource(
+                GET_POST_DELETE,
+                get(protection).post(protect).delete(unprotect),
+            ),
         )
         .route("/vhosts/{vhost}/start/{node}", resource(POST, post(start)))
 }
@@ -36,7 +48,9 @@ pub(super) fn paths() -> Router<Api> {
 async fn list(caller: Caller, query: ListQuery, State(api): State<Api>) -> Result<Response> {
     let names: Vec<VhostName> = {
         let metadata = api.broker().metadata();
-        let seen = metadata.vhosts().filter(|vhost| caller.sees(&metadata, vhost.name()));
+        let seen = metadata
+            .vhosts()
+            .filter(|vhost| caller.sees(&metadata, vhost.name()));
         seen.map(|vhost| vhost.name().clone()).collect()
     };
     let (traffic, _) = api.broker().traffic();
@@ -74,7 +88,9 @@ fn shown(
 ) -> Option<Value> {
     let metadata = api.broker().metadata();
     let vhost = metadata.vhost(name).ok()?;
-    Some(show::json(&show::vhost(api, &metadata, vhost, traffic, histories)))
+    Some(show::json(&show::vhost(
+        api, &metadata, vhost, traffic, histories,
+    )))
 }
 
 async fn put(
@@ -84,9 +100,19 @@ async fn put(
     body: Body,
 ) -> Result<StatusCode> {
     let vhost = VhostName::new(vhost);
-    let current = api.broker().metadata().vhost(&vhost).map(|found| found.record().clone()).ok();
+    let current = api
+        .broker()
+        .metadata()
+        .vhost(&vhost)
+        .map(|found| found.record().clone())
+        .ok();
     let record = record(&body, current.as_ref())?;
-    let outcome = api.apply(MetadataChange::PutVhost { vhost: vhost.clone(), record }).await?;
+    let outcome = api
+        .apply(MetadataChange::PutVhost {
+            vhost: vhost.clone(),
+            record,
+        })
+        .await?;
     // rabbitmq: who creates a vhost over HTTP may use it
     if outcome.created() {
         let everything = || Box::from(".*");
@@ -112,7 +138,11 @@ fn record(body: &Body, current: Option<&VhostRecord>) -> Result<VhostRecord> {
     };
     Ok(VhostRecord {
         description: body.text("description")?.unwrap_or_default().into(),
-        tags: body.term("tags")?.as_ref().map(parse_tags).unwrap_or_default(),
+        tags: body
+            .term("tags")?
+            .as_ref()
+            .map(parse_tags)
+            .unwrap_or_default(),
         default_queue_type: parse_default_queue_type(body.text("default_queue_type")?)?,
         protected_from_deletion: kept("protected_from_deletion", |r| r.protected_from_deletion)?,
         tracing: kept("tracing", |r| r.tracing)?,
@@ -136,7 +166,9 @@ async fn permissions(
 ) -> Result<Response> {
     let vhost = VhostName::new(vhost);
     let metadata = api.broker().metadata();
-    metadata.vhost(&vhost).map_err(|_| ApiError::ObjectNotFound)?;
+    metadata
+        .vhost(&vhost)
+        .map_err(|_| ApiError::ObjectNotFound)?;
     let of_vhost = metadata.permissions().filter(|(_, of, _)| **of == vhost);
     let rows = of_vhost.map(|(user, vhost, record)| show::permission(user, vhost, record));
     Ok(query.answer_whole(rows.collect(), show::json))
@@ -150,8 +182,12 @@ async fn topic_permissions(
 ) -> Result<Response> {
     let vhost = VhostName::new(vhost);
     let metadata = api.broker().metadata();
-    metadata.vhost(&vhost).map_err(|_| ApiError::ObjectNotFound)?;
-    let of_vhost = metadata.topic_permissions().filter(|(_, of, _, _)| **of == vhost);
+    metadata
+        .vhost(&vhost)
+        .map_err(|_| ApiError::ObjectNotFound)?;
+    let of_vhost = metadata
+        .topic_permissions()
+        .filter(|(_, of, _, _)| **of == vhost);
     let rows = of_vhost.map(|(u, v, x, record)| show::topic_permission(u, v, x, record));
     Ok(query.answer_whole(rows.collect(), show::json))
 }
@@ -162,7 +198,9 @@ async fn protection(
     State(api): State<Api>,
 ) -> Result<axum::Json<serde_json::Value>> {
     let metadata = api.broker().metadata();
-    let vhost = metadata.vhost(&VhostName::new(vhost)).map_err(|_| ApiError::ObjectNotFound)?;
+    let vhost = metadata
+        .vhost(&VhostName::new(vhost))
+        .map_err(|_| ApiError::ObjectNotFound)?;
     let protected = vhost.record().protected_from_deletion;
     Ok(axum::Json(json!({"protected_from_deletion": protected})))
 }
@@ -172,7 +210,10 @@ async fn protect(
     Path(vhost): Path<String>,
     State(api): State<Api>,
 ) -> Result<StatusCode> {
-    let change = MetadataChange::ProtectVhost { vhost: VhostName::new(&vhost), protected: true };
+    let change = MetadataChange::ProtectVhost {
+        vhost: VhostName::new(&vhost),
+        protected: true,
+    };
     api.apply(change).await.map_err(|error| match error {
         ApiError::NotFound(_) => ApiError::NotFound(format!(
             "Cannot enable deletion protection of virtual host '{vhost}' because it does not exist"
@@ -187,7 +228,10 @@ async fn unprotect(
     Path(vhost): Path<String>,
     State(api): State<Api>,
 ) -> Result<StatusCode> {
-    let change = MetadataChange::ProtectVhost { vhost: VhostName::new(vhost), protected: false };
+    let change = MetadataChange::ProtectVhost {
+        vhost: VhostName::new(vhost),
+        protected: false,
+    };
     api.apply(change).await.map_err(|error| match error {
         ApiError::NotFound(_) => ApiError::ObjectNotFound,
         other => other,
@@ -201,7 +245,11 @@ async fn start(
     Path((vhost, node)): Path<(String, String)>,
     State(api): State<Api>,
 ) -> Result<StatusCode> {
-    let exists = api.broker().metadata().vhost(&VhostName::new(vhost)).is_ok();
+    let exists = api
+        .broker()
+        .metadata()
+        .vhost(&VhostName::new(vhost))
+        .is_ok();
     if !exists || node != api.node() {
         return Err(ApiError::ObjectNotFound);
     }
@@ -231,6 +279,9 @@ mod tests {
     fn an_unknown_queue_type_is_refused_in_rabbitmqs_words() {
         let body = Body::parse(br#"{"default_queue_type":"bogus"}"#).expect("an object");
         let refused = record(&body, None).map(|_| ());
-        assert_eq!(refused, Err(ApiError::bad_request("bogus is not a valid queue type")));
+        assert_eq!(
+            refused,
+            Err(ApiError::bad_request("bogus is not a valid queue type"))
+        );
     }
 }

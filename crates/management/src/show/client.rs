@@ -128,7 +128,10 @@ pub(crate) fn consumer(info: &ConsumerInfo, record: &QueueRecord, node: &str) ->
         activity_status: activity(info.state).to_owned(),
         prefetch_count: info.prefetch,
         consumer_timeout: info.timeout_ms.or(default_timeout_ms).unwrap_or_default(),
-        queue: QueueRef { name: record.name.to_string(), vhost: record.vhost.to_string() },
+        queue: QueueRef {
+            name: record.name.to_string(),
+            vhost: record.vhost.to_string(),
+        },
         channel_details: channel_details(&info.channel, node),
     }
 }

@@ -39,7 +39,9 @@ pub(crate) fn rate<const N: usize>(
     counter: usize,
     history: Option<History>,
 ) -> Rate {
-    series.map(|series| series.details(counter, history)).unwrap_or_default()
+    series
+        .map(|series| series.details(counter, history))
+        .unwrap_or_default()
 }
 
 /// What passed through something; groups of counters that never counted are absent, and so is the
@@ -58,7 +60,11 @@ pub(crate) fn message_stats(
         stats.publish = Some(counts.publish);
         stats.publish_details = rate(0);
     }
-    let confirmed = is_any(&[counts.confirm, counts.return_unroutable, counts.drop_unroutable]);
+    let confirmed = is_any(&[
+        counts.confirm,
+        counts.return_unroutable,
+        counts.drop_unroutable,
+    ]);
     if confirmed {
         stats.confirm = Some(counts.confirm);
         stats.confirm_details = rate(1);
@@ -96,7 +102,9 @@ fn sum<const N: usize, const M: usize>(
     counters: [usize; M],
     history: Option<History>,
 ) -> Rate {
-    let Some(series) = series else { return Rate::default() };
+    let Some(series) = series else {
+        return Rate::default();
+    };
     series.sum(counters).details(0, history)
 }
 
@@ -150,9 +158,16 @@ mod tests {
     #[test]
     fn nothing_is_shown_before_the_first_event_and_whole_groups_after_it() {
         assert_eq!(message_stats(&TrafficCounts::default(), None, None), None);
-        let counts = TrafficCounts { deliver: 2, get: 1, ..TrafficCounts::default() };
+        let counts = TrafficCounts {
+            deliver: 2,
+            get: 1,
+            ..TrafficCounts::default()
+        };
         let stats = message_stats(&counts, None, None).expect("events");
-        assert_eq!((stats.deliver_get, stats.ack, stats.publish), (Some(3), Some(0), None));
+        assert_eq!(
+            (stats.deliver_get, stats.ack, stats.publish),
+            (Some(3), Some(0), None)
+        );
         assert_eq!(stats.deliver_get_details, Some(Rate::default()));
     }
 }

@@ -93,7 +93,9 @@ pub(crate) fn queue(
     }
     if detail == QueueDetail::Single {
         let consumers = api.broker().consumers_of(record.id);
-        let consumers = consumers.iter().map(|info| consumer(info, record, api.node()));
+        let consumers = consumers
+            .iter()
+            .map(|info| consumer(info, record, api.node()));
         shown.consumer_details = Some(consumers.collect());
         shown.deliveries = Some(Vec::new());
         shown.incoming = Some(Vec::new());
@@ -114,17 +116,28 @@ fn effective_policy(metadata: &Metadata, record: &QueueRecord) -> Value {
         return json!({});
     }
     let merged = metadata.queue_policy_definition(record);
-    let values: BTreeMap<_, _> = merged.iter().map(|(key, (value, _))| (key, value)).collect();
+    let values: BTreeMap<_, _> = merged
+        .iter()
+        .map(|(key, (value, _))| (key, value))
+        .collect();
     super::json(&values)
 }
 
 // rabbitmq: quorum queues show their limit; a negative one is none
 fn delivery_limit(record: &QueueRecord) -> Value {
-    record.settings.delivery_limit.map_or(json!(-1), |limit| json!(limit))
+    record
+        .settings
+        .delivery_limit
+        .map_or(json!(-1), |limit| json!(limit))
 }
 
 fn delayed_retry(record: &QueueRecord) -> &'static str {
-    match record.settings.delayed_retry.as_ref().map(|retry| retry.kind) {
+    match record
+        .settings
+        .delayed_retry
+        .as_ref()
+        .map(|retry| retry.kind)
+    {
         None => "disabled",
         Some(DelayedRetryKind::All) => "all",
         Some(DelayedRetryKind::Failed) => "failed",
@@ -144,7 +157,9 @@ fn add_rates(
     figures.messages_details = stats::rate(series, MESSAGES, histories.lengths);
     figures.messages_ready_details = stats::rate(series, READY, histories.lengths);
     figures.messages_unacknowledged_details = stats::rate(series, UNACKED, histories.lengths);
-    let traffic = view.map(|view| as_traffic(&view.traffic)).unwrap_or_default();
+    let traffic = view
+        .map(|view| as_traffic(&view.traffic))
+        .unwrap_or_default();
     figures.idle_since = statistics.queue_idle_since_ms(record.id).map(iso8601);
     figures.message_stats = stats::message_stats(&traffic, series, histories.messages);
 }
@@ -176,12 +191,17 @@ fn figures(
         ..QueueFigures::default()
     };
     if is_quorum {
-        let by_priority = view.map(|view| view.ready_by_priority.as_slice()).unwrap_or_default();
+        let by_priority = view
+            .map(|view| view.ready_by_priority.as_slice())
+            .unwrap_or_default();
         figures.messages_persistent = counts.messages();
         figures.message_bytes_persistent = counts.bytes();
         figures.messages_active_priorities = Some(by_priority.len() as u64);
         figures.messages_by_priority = Some(
-            by_priority.iter().map(|(priority, ready)| (priority.to_string(), *ready)).collect(),
+            by_priority
+                .iter()
+                .map(|(priority, ready)| (priority.to_string(), *ready))
+                .collect(),
         );
         figures.messages_ready_returned = Some(counts.returned);
         figures.messages_delayed = Some(counts.delayed);
@@ -200,11 +220,17 @@ fn figures(
 
 /// Consumers that have taken all there is could take more.
 fn consumer_capacity(counts: QueueCounts) -> f64 {
-    if counts.consumers > 0 && counts.ready == 0 { 1.0 } else { 0.0 }
+    if counts.consumers > 0 && counts.ready == 0 {
+        1.0
+    } else {
+        0.0
+    }
 }
 
 pub(crate) fn exchange(api: &Api, record: &ExchangeRecord, histories: Histories) -> Exchange {
-    let counts = api.broker().exchange_traffic(&record.vhost, record.name.as_str());
+    let counts = api
+        .broker()
+        .exchange_traffic(&record.vhost, record.name.as_str());
     let message_stats = counts.and_then(|counts| {
         let statistics = api.statistics().lock();
         let series = statistics.exchange(&record.vhost, &record.name);
@@ -256,7 +282,11 @@ pub(crate) fn implicit_binding(vhost: &VhostName, queue: &QueueName) -> Binding 
 // rabbitmq: properties_key; opaque to clients but for `~`, which has neither
 pub(crate) fn properties_key(key: &str, arguments: &amqp::Table) -> String {
     if arguments.is_empty() {
-        return if key.is_empty() { "~".to_owned() } else { paths::form_encoded(key) };
+        return if key.is_empty() {
+            "~".to_owned()
+        } else {
+            paths::form_encoded(key)
+        };
     }
     let mut encoded = Vec::new();
     arguments.encode(&mut encoded);
@@ -266,7 +296,9 @@ pub(crate) fn properties_key(key: &str, arguments: &amqp::Table) -> String {
 
 /// Fowler, Noll and Vo's hash, 32 bits: the same in every run and release.
 fn fnv1a(bytes: &[u8]) -> u32 {
-    bytes.iter().fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193))
+    bytes.iter().fold(0x811c_9dc5, |hash, byte| {
+        (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193)
+    })
 }
 
 pub(crate) fn vhost(
@@ -277,7 +309,9 @@ pub(crate) fn vhost(
     histories: Histories,
 ) -> Vhost {
     let record = vhost.record();
-    let default_kind = record.default_queue_type.unwrap_or(metadata.defaults().queue_kind);
+    let default_kind = record
+        .default_queue_type
+        .unwrap_or(metadata.defaults().queue_kind);
     let mut totals = QueueCounts::default();
     for queue in vhost.queues() {
         if let Some(counts) = api.broker().queue_counts(queue.id) {
@@ -332,7 +366,11 @@ mod tests {
             let table: amqp::Table = [("a", amqp::Value::I64(value))].into_iter().collect();
             properties_key("k", &table)
         };
-        assert!(with(1).starts_with("k~") && with(1).len() == 8, "{}", with(1));
+        assert!(
+            with(1).starts_with("k~") && with(1).len() == 8,
+            "{}",
+            with(1)
+        );
         assert_ne!(with(1), with(2));
         assert_eq!(with(1), with(1));
     }

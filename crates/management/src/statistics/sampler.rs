@@ -6,9 +6,7 @@ use broker_core::metadata::QueueId;
 use broker_core::{ExchangeName, VhostName};
 use tokio::time::MissedTickBehavior;
 
-use super::{
-    INTERVAL, Statistics, as_traffic, churn_values, message_values, traffic_values,
-};
+use super::{INTERVAL, Statistics, as_traffic, churn_values, message_values, traffic_values};
 use crate::process::Process;
 use crate::state::{Api, WeakApi};
 use crate::time::now_ms;
@@ -34,7 +32,15 @@ fn sample(api: &Api) {
     let at_ms = now_ms();
     let look = Look::at(api);
     let mut statistics = api.statistics().lock();
-    let Statistics { queues, channels, exchanges, vhosts, node, churn, process } = &mut *statistics;
+    let Statistics {
+        queues,
+        channels,
+        exchanges,
+        vhosts,
+        node,
+        churn,
+        process,
+    } = &mut *statistics;
     queues.begin();
     for (queue, values) in look.queues {
         queues.sample(queue, at_ms, values);
@@ -105,7 +111,9 @@ impl Look {
         }
         drop(metadata);
         let connections = broker.connections();
-        let channels = connections.iter().flat_map(|connection| connection.channels());
+        let channels = connections
+            .iter()
+            .flat_map(|connection| connection.channels());
         let process = Process::look(&api.options().data_dir);
         Self {
             queues,

@@ -14,7 +14,9 @@ pub(crate) struct Series<const N: usize> {
 
 impl<const N: usize> Default for Series<N> {
     fn default() -> Self {
-        Self { samples: VecDeque::new() }
+        Self {
+            samples: VecDeque::new(),
+        }
     }
 }
 
@@ -36,14 +38,21 @@ impl<const N: usize> Series<N> {
     /// The sum of some counters, as a series of its own.
     pub(crate) fn sum<const M: usize>(&self, counters: [usize; M]) -> Series<1> {
         let summed = self.samples.iter().map(|(at_ms, values)| {
-            (*at_ms, [counters.iter().map(|counter| values[*counter]).sum()])
+            (
+                *at_ms,
+                [counters.iter().map(|counter| values[*counter]).sum()],
+            )
         });
-        Series { samples: summed.collect() }
+        Series {
+            samples: summed.collect(),
+        }
     }
 
     /// Growth a second over the last interval; negative for what can shrink.
     pub(crate) fn rate(&self, counter: usize) -> f64 {
-        let Some(before) = self.samples.len().checked_sub(2) else { return 0.0 };
+        let Some(before) = self.samples.len().checked_sub(2) else {
+            return 0.0;
+        };
         self.growth(before, self.samples.len() - 1, counter)
     }
 
@@ -59,10 +68,18 @@ impl<const N: usize> Series<N> {
     /// The rate, and the history if it is asked for.
     pub(crate) fn details(&self, counter: usize, history: Option<History>) -> Rate {
         let rate = self.rate(counter);
-        let Some(history) = history else { return Rate { rate, ..Rate::default() } };
+        let Some(history) = history else {
+            return Rate {
+                rate,
+                ..Rate::default()
+            };
+        };
         let samples = self.history(counter, history);
         let (Some(newest), Some(oldest)) = (samples.first(), samples.last()) else {
-            return Rate { rate, ..Rate::default() };
+            return Rate {
+                rate,
+                ..Rate::default()
+            };
         };
         let sum: u64 = samples.iter().map(|sample| sample.sample).sum();
         let seconds = newest.timestamp.saturating_sub(oldest.timestamp) as f64 / 1000.0;
@@ -77,7 +94,9 @@ impl<const N: usize> Series<N> {
 
     /// Samples no closer than the increment and no older than the age, newest first.
     fn history(&self, counter: usize, history: History) -> Vec<Sample> {
-        let Some((newest_ms, _)) = self.samples.back() else { return Vec::new() };
+        let Some((newest_ms, _)) = self.samples.back() else {
+            return Vec::new();
+        };
         let oldest_ms = newest_ms.saturating_sub(history.age_ms);
         let mut next_ms = u64::MAX;
         let mut samples = Vec::new();
@@ -86,7 +105,10 @@ impl<const N: usize> Series<N> {
                 break;
             }
             if *at_ms <= next_ms {
-                samples.push(Sample { sample: values[counter], timestamp: *at_ms });
+                samples.push(Sample {
+                    sample: values[counter],
+                    timestamp: *at_ms,
+                });
                 next_ms = at_ms.saturating_sub(history.increment_ms);
             }
         }
@@ -122,10 +144,16 @@ mod tests {
 
     #[test]
     fn a_history_is_cut_by_age_and_thinned_by_increment() {
-        let history = History { age_ms: 20_000, increment_ms: 10_000 };
+        let history = History {
+            age_ms: 20_000,
+            increment_ms: 10_000,
+        };
         let details = series(&[0, 10, 20, 30, 40, 50]).details(0, Some(history));
         let samples = details.samples.expect("samples");
-        let shown: Vec<_> = samples.iter().map(|s| (s.timestamp / 1000, s.sample)).collect();
+        let shown: Vec<_> = samples
+            .iter()
+            .map(|s| (s.timestamp / 1000, s.sample))
+            .collect();
         assert_eq!(shown, [(25, 50), (15, 30), (5, 10)]);
         assert_eq!((details.avg, details.avg_rate), (Some(30.0), Some(2.0)));
     }

@@ -215,9 +215,8 @@ fn a_returned_message_is_known_by_its_body() {
         sequence: 2,
         ..identity
     };
-    bench
-        .publisher
-        .on_body(&Stamp::bytes(later_piece, 1));
+    bench.publisher.on_body(&Stamp::bytes(later_piece, 1));
+    bench.hear(3, ack(3, true)).unwrap();
     assert_eq!(bench.tally.counts.returned, 1);
     let record = bench.publisher.into_record();
     assert!(record.published.exempt.contains(1));

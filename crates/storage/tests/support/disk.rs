@@ -114,6 +114,23 @@ impl SimulatedDisk {
         self.0.lock().steps.len()
     }
 
+    /// The crash point just before the first sync of a file with this extension.
+    pub fn before_first_sync_of(&self, extension: &str) -> usize {
+        let world = self.0.lock();
+        let ours: Vec<usize> = world
+            .names
+            .iter()
+            .filter(|(path, _)| path.extension().is_some_and(|found| found == extension))
+            .map(|(_, inode)| *inode)
+            .collect();
+        let is_sync = |step: &Step| matches!(step, Step::Sync { inode } if ours.contains(inode));
+        world
+            .steps
+            .iter()
+            .position(is_sync)
+            .expect("such a file was synced")
+    }
+
     /// The highest note before a crash point.
     pub fn highest_note(&self, steps: usize) -> u64 {
         let world = self.0.lock();

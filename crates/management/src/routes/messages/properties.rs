@@ -75,7 +75,11 @@ fn headers(value: &Value) -> Result<Table> {
     match to_term(value)? {
         headers @ Term::Map(_) => Ok(headers.to_table()),
         Term::List(elements) if elements.is_empty() => Ok(Table::default()),
-        _ => Err(ApiError::bad_request(json!(["not_object", "headers", value]))),
+        _ => Err(ApiError::bad_request(json!([
+            "not_object",
+            "headers",
+            value
+        ]))),
     }
 }
 
@@ -124,7 +128,11 @@ pub(super) fn shown(block: &[u8]) -> Value {
     if let Ok(Some(headers)) = properties.headers() {
         shown.insert("headers".to_owned(), show::table(&headers));
     }
-    if shown.is_empty() { json!([]) } else { Value::Object(shown) }
+    if shown.is_empty() {
+        json!([])
+    } else {
+        Value::Object(shown)
+    }
 }
 
 #[cfg(test)]
@@ -162,8 +170,15 @@ mod tests {
     #[test]
     fn null_in_headers_and_values_of_the_wrong_type_are_refused() {
         let null = json!({"headers": {"a": [null]}});
-        assert_eq!(encode(Some(&null)), Err(ApiError::bad_request("null_not_allowed")));
-        for wrong in [json!({"priority": 256}), json!({"type": {}}), json!({"timestamp": -1})] {
+        assert_eq!(
+            encode(Some(&null)),
+            Err(ApiError::bad_request("null_not_allowed"))
+        );
+        for wrong in [
+            json!({"priority": 256}),
+            json!({"type": {}}),
+            json!({"timestamp": -1}),
+        ] {
             assert!(encode(Some(&wrong)).is_err(), "{wrong}");
         }
     }
