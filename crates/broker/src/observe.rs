@@ -22,9 +22,9 @@ use broker_core::settings::QueueKind;
 use broker_core::{Refusal, VhostName};
 
 pub use client::{ChannelView, ConnectionView};
+pub use deaths::{DeathCounts, DeathStrategy};
 pub use messages::{MessageState, QueuedMessage, Which};
 pub use queue::{ConsumerInfo, QueueView};
-pub use deaths::{DeathCounts, DeathStrategy};
 pub use sizes::{SIZE_CLASSES, SizeCounts};
 pub use traffic::{ChurnCounts, QueueTraffic, TrafficCounts};
 
@@ -80,14 +80,13 @@ impl Broker {
 
     /// Asks a connection to close; false when there is none.
     pub fn close_connection(&self, id: ConnectionId, refusal: Refusal) -> bool {
-        let Some(session) = self
-            .node()
-            .sessions
-            .get(&id)
-            .map(|session| session.value().clone())
-        else {
+        // Gone from the listings at once: tools close connections and then wait for new ones.
+        let Some((_, session)) = self.node().sessions.remove(&id) else {
             return false;
         };
+        if !session.is_internal() {
+            self.node().traffic.connection_closed();
+        }
         session.signals.send(Signal::CloseConnection { refusal });
         true
     }

@@ -5,6 +5,7 @@
 //! shell says what to listen on.
 
 mod access;
+mod apart;
 mod body;
 mod error;
 mod internal_client;

@@ -4,6 +4,7 @@
 //! fields, so that a page of many queues stays cheap.
 
 use std::cmp::Ordering;
+use std::ops::RangeBounds;
 
 use axum::Json;
 use axum::extract::{FromRequestParts, Query};
@@ -63,25 +64,29 @@ impl ListQuery {
         name: impl Fn(&T) -> &str,
         show: impl Fn(&T) -> Value,
     ) -> Result<Response> {
+        self.answer_keyed(rows, name, show, |_, _| None)
+    }
+
+    /// As [`ListQuery::answer`], where `key` tells some fields without showing the row: lists
+    /// sorted by those show no more rows than they answer.
+    pub(crate) fn answer_keyed<T>(
+        &self,
+        rows: Vec<T>,
+        name: impl Fn(&T) -> &str,
+        show: impl Fn(&T) -> Value,
+        key: impl Fn(&T, &str) -> Option<Value>,
+    ) -> Result<Response> {
         let Some(paging) = Paging::parse(self)? else {
-            return Ok(self.answer_whole(rows, show));
+            let sorted = self.sorted(rows, &show, &key);
+            return Ok(Json(self.shown(sorted, .., show)).into_response());
         };
-        let columns = self.columns();
         let total = rows.len();
         let filter = self.filter();
-        let rows: Vec<T> = rows
-            .into_iter()
-            .filter(|row| filter.matches(name(row)))
-            .collect();
+        let is_wanted = |row: &T| filter.matches(name(row));
+        let rows: Vec<T> = rows.into_iter().filter(is_wanted).collect();
         let filtered = rows.len();
         let range = paging.range(filtered, total)?;
-        let items: Vec<Value> = match self.sorted(rows, &show) {
-            Sorted::Natural(rows) => rows[range]
-                .iter()
-                .map(|row| columns.of(show(row)))
-                .collect(),
-            Sorted::Shown(mut rows) => rows.drain(range).map(|row| columns.of(row)).collect(),
-        };
+        let items = self.shown(self.sorted(rows, &show, &key), range, show);
         let page = Page {
             filtered_count: filtered,
             item_count: items.len(),
@@ -97,12 +102,8 @@ impl ListQuery {
     /// As [`ListQuery::answer`], for lists that RabbitMQ never cuts into pages.
     // rabbitmq: bindings, permissions, policies, parameters, consumers
     pub(crate) fn answer_whole<T>(&self, rows: Vec<T>, show: impl Fn(&T) -> Value) -> Response {
-        let columns = self.columns();
-        let rows: Vec<Value> = match self.sorted(rows, &show) {
-            Sorted::Natural(rows) => rows.iter().map(|row| columns.of(show(row))).collect(),
-            Sorted::Shown(rows) => rows.into_iter().map(|row| columns.of(row)).collect(),
-        };
-        Json(rows).into_response()
+        let sorted = self.sorted(rows, &show, &|_, _| None);
+        Json(self.shown(sorted, .., show)).into_response()
     }
 
     /// Answers with one object.
@@ -110,17 +111,52 @@ impl ListQuery {
         Json(self.columns().of(object)).into_response()
     }
 
-    fn sorted<T>(&self, rows: Vec<T>, show: &impl Fn(&T) -> Value) -> Sorted<T> {
+    /// The wanted columns of a range of rows.
+    fn shown<T>(
+        &self,
+        sorted: Sorted<T>,
+        range: impl RangeBounds<usize>,
+        show: impl Fn(&T) -> Value,
+    ) -> Vec<Value> {
+        let columns = self.columns();
+        match sorted {
+            Sorted::Rows(mut rows) => rows
+                .drain(range)
+                .map(|row| columns.of(show(&row)))
+                .collect(),
+            Sorted::Shown(mut rows) => rows.drain(range).map(|row| columns.of(row)).collect(),
+        }
+    }
+
+    fn sorted<T>(
+        &self,
+        mut rows: Vec<T>,
+        show: &impl Fn(&T) -> Value,
+        key: &impl Fn(&T, &str) -> Option<Value>,
+    ) -> Sorted<T> {
+        let reverse = self.is_true("sort_reverse");
         let Some(field) = self.get("sort").filter(|field| !field.is_empty()) else {
-            return match self.is_true("sort_reverse") {
-                true => Sorted::Natural(rows.into_iter().rev().collect()),
-                false => Sorted::Natural(rows),
-            };
+            if reverse {
+                rows.reverse();
+            }
+            return Sorted::Rows(rows);
         };
+        if rows.first().is_some_and(|row| key(row, field).is_some()) {
+            let mut keyed: Vec<_> = rows
+                .into_iter()
+                .map(|row| (key(&row, field), row))
+                .collect();
+            keyed.sort_by(|(one, _), (other, _)| compare(one.as_ref(), other.as_ref()));
+            let mut rows: Vec<T> = keyed.into_iter().map(|(_, row)| row).collect();
+            if reverse {
+                rows.reverse();
+            }
+            return Sorted::Rows(rows);
+        }
         let mut shown: Vec<Value> = rows.iter().map(show).collect();
         let path: Vec<&str> = field.split('.').collect();
         shown.sort_by(|one, other| compare(at(one, &path), at(other, &path)));
-        if self.is_true("sort_reverse") {
+        if reverse {
             shown.reverse();
         }
         Sorted::Shown(shown)
@@ -142,8 +178,10 @@ impl ListQuery {
     }
 }
 
+/// Rows in the order asked for.
 enum Sorted<T> {
-    Natural(Vec<T>),
+    Rows(Vec<T>),
+    /// Shown already, since they were sorted by what they show.
     Shown(Vec<Value>),
 }
 
@@ -350,6 +388,22 @@ mod tests {
         let pairs = [("sort", "size.is"), ("sort_reverse", "true")];
         let sorted = list(&pairs, &["aa", "b", "cccc"]).await.expect("a list");
         assert_eq!(names(&sorted), ["cccc", "aa", "b"]);
+    }
+
+    #[tokio::test]
+    async fn a_list_sorted_by_a_key_shows_only_the_rows_of_its_page() {
+        let shown = std::cell::Cell::new(0);
+        let show = |name: &&str| {
+            shown.set(shown.get() + 1);
+            json!({"name": name})
+        };
+        let key = |name: &&str, field: &str| (field == "length").then(|| json!(name.len()));
+        let query = query(&[("page", "1"), ("page_size", "1"), ("sort", "length")]);
+        let response = query.answer_keyed(vec!["ccc", "a", "bb"], |name| name, show, key);
+        let body = response.expect("a page").into_body();
+        let bytes = to_bytes(body, usize::MAX).await.expect("a body");
+        let page: Value = serde_json::from_slice(&bytes).expect("JSON");
+        assert_eq!((names(&page), shown.get()), (vec!["a"], 1));
     }
 
     #[tokio::test]

@@ -18,6 +18,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, get};
 use fancy_regex::Regex;
 
+use crate::apart::apart;
 use crate::error::{ApiError, Result};
 use crate::list::ListQuery;
 use crate::state::Api;
@@ -48,15 +49,13 @@ async fn written(
     endpoint: &'static str,
     write: impl FnOnce(&Api, &mut Exposition) + Send + 'static,
 ) -> Result<Response> {
-    let writing = tokio::task::spawn_blocking(move || {
+    let text = apart(move || {
         let mut exposition = Exposition::default();
         write(&api, &mut exposition);
         identity::write(&api, endpoint, &mut exposition);
-        exposition.text()
-    });
-    let text = writing
-        .await
-        .map_err(|error| ApiError::Broken(format!("metrics were not written: {error}")))?;
+        Ok(exposition.text())
+    })
+    .await?;
     let content_type = [(header::CONTENT_TYPE, exposition::CONTENT_TYPE)];
     Ok((content_type, text).into_response())
 }

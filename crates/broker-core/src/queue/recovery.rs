@@ -191,3 +191,49 @@ impl<C: Clone> QueueMachine<C> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::names::ConsumerTag;
+    use crate::queue::{Consumer, DispatchBudget, Effect};
+    use crate::settings::{QueueKind, QueueSettings};
+
+    /// A log tells of every return, but not of the hand-outs in between.
+    #[test]
+    fn messages_that_the_log_returned_several_times_are_delivered_once_and_in_order() {
+        let now = Timestamp(1);
+        let mut machine = QueueMachine::new(QueueKind::Quorum, &QueueSettings::default(), now);
+        for id in 1..=60 {
+            assert!(machine.restore(Entry::new(EntryId(id), id, 1)));
+        }
+        for count in 1..=4 {
+            for id in 2..=60 {
+                assert!(machine.returned(EntryId(id), count, count, None));
+            }
+        }
+        let mut gone = Vec::new();
+        let forgotten: Vec<EntryId> = (2..=30).map(EntryId).collect();
+        machine.forget(&forgotten, &mut gone);
+        assert_eq!(gone.len(), 29);
+        let consumer = Consumer::new(ConsumerId(1), HolderId(1), ConsumerTag::new("c"));
+        let mut effects = Vec::new();
+        machine
+            .add_consumer(now, consumer, &mut effects)
+            .expect("room for a consumer");
+        let mut budget = DispatchBudget {
+            messages: 1_000,
+            bytes: 1_000_000,
+        };
+        machine.dispatch(now, &mut budget, &mut effects);
+        let delivered: Vec<u64> = effects
+            .iter()
+            .filter_map(|effect| match effect {
+                Effect::Deliver(delivery) => Some(delivery.entry.0),
+                _ => None,
+            })
+            .collect();
+        let expected: Vec<u64> = (31..=60).chain([1]).collect();
+        assert_eq!(delivered, expected);
+    }
+}

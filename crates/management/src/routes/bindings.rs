@@ -13,6 +13,7 @@ use management_api::Binding;
 
 use super::{GET, GET_DELETE, GET_POST, resource};
 use crate::access::Caller;
+use crate::apart::apart;
 use crate::body::Body;
 use crate::error::{ApiError, Result};
 use crate::list::ListQuery;
@@ -81,12 +82,17 @@ pub(super) fn to_destination(vhost: &Vhost, destination: &Destination) -> Vec<Bi
     implicit.into_iter().chain(bound).collect()
 }
 
-async fn list(caller: Caller, query: ListQuery, State(api): State<Api>) -> Response {
-    let metadata = api.broker().metadata();
-    let seen = metadata
-        .vhosts()
-        .filter(|vhost| caller.sees(&metadata, vhost.name()));
-    query.answer_whole(seen.flat_map(all).collect(), show::json)
+async fn list(caller: Caller, query: ListQuery, State(api): State<Api>) -> Result<Response> {
+    apart(move || {
+        let rows: Vec<Binding> = {
+            let metadata = api.broker().metadata();
+            let vhosts = metadata.vhosts();
+            let seen = vhosts.filter(|vhost| caller.sees(&metadata, vhost.name()));
+            seen.flat_map(all).collect()
+        };
+        Ok(query.answer_whole(rows, show::json))
+    })
+    .await
 }
 
 async fn list_of_vhost(
@@ -96,9 +102,15 @@ async fn list_of_vhost(
     State(api): State<Api>,
 ) -> Result<Response> {
     let vhost = VhostName::new(vhost);
-    let metadata = api.broker().metadata();
-    caller.enter(&metadata, &vhost)?;
-    Ok(query.answer_whole(all(metadata.vhost(&vhost)?), show::json))
+    apart(move || {
+        let rows = {
+            let metadata = api.broker().metadata();
+            caller.enter(&metadata, &vhost)?;
+            all(metadata.vhost(&vhost)?)
+        };
+        Ok(query.answer_whole(rows, show::json))
+    })
+    .await
 }
 
 /// The two ends of a binding, from a path.

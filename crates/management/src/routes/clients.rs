@@ -13,6 +13,7 @@ use std::sync::Arc;
 
 use super::{GET, GET_DELETE, resource};
 use crate::access::Caller;
+use crate::apart::apart;
 use crate::error::{ApiError, Result};
 use crate::list::ListQuery;
 use crate::segments::Path;
@@ -61,7 +62,7 @@ fn seen(api: &Api, caller: &Caller) -> Vec<ConnectionView> {
 }
 
 async fn connections(caller: Caller, query: ListQuery, State(api): State<Api>) -> Result<Response> {
-    answer_connections(&api, &query, seen(&api, &caller))
+    apart(move || answer_connections(&api, &query, seen(&api, &caller))).await
 }
 
 async fn connections_of_vhost(
@@ -74,7 +75,7 @@ async fn connections_of_vhost(
     caller.enter(&api.broker().metadata(), &vhost)?;
     let mut views = seen(&api, &caller);
     views.retain(|view| *view.vhost() == vhost);
-    answer_connections(&api, &query, views)
+    apart(move || answer_connections(&api, &query, views)).await
 }
 
 fn answer_connections(
@@ -182,7 +183,7 @@ async fn close_connections_of_user(
 }
 
 async fn channels(caller: Caller, query: ListQuery, State(api): State<Api>) -> Result<Response> {
-    answer_channels(&api, &query, seen(&api, &caller))
+    apart(move || answer_channels(&api, &query, seen(&api, &caller))).await
 }
 
 async fn channels_of_vhost(
@@ -195,7 +196,7 @@ async fn channels_of_vhost(
     caller.enter(&api.broker().metadata(), &vhost)?;
     let mut views = seen(&api, &caller);
     views.retain(|view| *view.vhost() == vhost);
-    answer_channels(&api, &query, views)
+    apart(move || answer_channels(&api, &query, views)).await
 }
 
 async fn channels_of_connection(
@@ -225,13 +226,17 @@ async fn channel(
     query: ListQuery,
     State(api): State<Api>,
 ) -> Result<Response> {
-    let views = seen(&api, &caller);
+    apart(move || one_channel(&api, &caller, &query, &name)).await
+}
+
+fn one_channel(api: &Api, caller: &Caller, query: &ListQuery, name: &str) -> Result<Response> {
+    let views = seen(api, caller);
     let mut channels = views.iter().flat_map(ConnectionView::channels);
     let view = channels
         .find(|view| view.name() == name)
         .ok_or(ApiError::ObjectNotFound)?;
-    let mut shown = show::channel(&api, &view, Histories::of(&query));
-    let consumers = all_consumers(&api, |_| true).into_iter();
+    let mut shown = show::channel(api, &view, Histories::of(query));
+    let consumers = all_consumers(api, |_| true).into_iter();
     let own: Vec<_> = consumers
         .filter(|consumer| consumer.channel_details.name == name)
         .collect();
@@ -260,7 +265,7 @@ fn all_consumers(api: &Api, is_wanted: impl Fn(&Vhost) -> bool) -> Vec<Consumer>
     records.iter().flat_map(of_queue).collect()
 }
 
-async fn consumers(caller: Caller, query: ListQuery, State(api): State<Api>) -> Response {
+async fn consumers(caller: Caller, query: ListQuery, State(api): State<Api>) -> Result<Response> {
     let seen: Vec<VhostName> = {
         let metadata = api.broker().metadata();
         let vhosts = metadata.vhosts().map(Vhost::name);
@@ -269,10 +274,11 @@ async fn consumers(caller: Caller, query: ListQuery, State(api): State<Api>) -> 
             .cloned()
             .collect()
     };
-    query.answer_whole(
-        all_consumers(&api, |vhost| seen.contains(vhost.name())),
-        show::json,
-    )
+    apart(move || {
+        let rows = all_consumers(&api, |vhost| seen.contains(vhost.name()));
+        Ok(query.answer_whole(rows, show::json))
+    })
+    .await
 }
 
 async fn consumers_of_vhost(
@@ -283,8 +289,9 @@ async fn consumers_of_vhost(
 ) -> Result<Response> {
     let name = VhostName::new(vhost);
     caller.look_into(&api.broker().metadata(), &name)?;
-    Ok(query.answer_whole(
-        all_consumers(&api, |vhost| *vhost.name() == name),
-        show::json,
-    ))
+    apart(move || {
+        let rows = all_consumers(&api, |vhost| *vhost.name() == name);
+        Ok(query.answer_whole(rows, show::json))
+    })
+    .await
 }

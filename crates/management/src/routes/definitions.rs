@@ -13,6 +13,7 @@ use broker_core::{QueueName, Refusal, VhostName};
 
 use super::{GET_POST, resource};
 use crate::access::Administrator;
+use crate::apart::apart;
 use crate::error::{ApiError, Result};
 use crate::paths::encoded_segment;
 use crate::segments::Path;
@@ -37,10 +38,13 @@ fn exporter(api: &Api) -> Exporter {
     }
 }
 
-async fn export(_: Administrator, State(api): State<Api>) -> Response {
-    let exporter = exporter(&api);
-    let definitions = Definitions::of_cluster(&api.broker().metadata(), &exporter);
-    Json(definitions).into_response()
+async fn export(_: Administrator, State(api): State<Api>) -> Result<Response> {
+    apart(move || {
+        let exporter = exporter(&api);
+        let definitions = Definitions::of_cluster(&api.broker().metadata(), &exporter);
+        Ok(Json(definitions).into_response())
+    })
+    .await
 }
 
 async fn export_vhost(
@@ -48,10 +52,13 @@ async fn export_vhost(
     Path(vhost): Path<String>,
     State(api): State<Api>,
 ) -> Result<Response> {
-    let exporter = exporter(&api);
-    let vhost = VhostName::new(vhost);
-    let definitions = Definitions::of_vhost(&api.broker().metadata(), &vhost, &exporter);
-    Ok(Json(definitions.map_err(|_| ApiError::ObjectNotFound)?).into_response())
+    apart(move || {
+        let exporter = exporter(&api);
+        let vhost = VhostName::new(vhost);
+        let definitions = Definitions::of_vhost(&api.broker().metadata(), &vhost, &exporter);
+        Ok(Json(definitions.map_err(|_| ApiError::ObjectNotFound)?).into_response())
+    })
+    .await
 }
 
 async fn import(_: Administrator, State(api): State<Api>, body: Bytes) -> Result<Response> {

@@ -13,6 +13,7 @@ use std::sync::Arc;
 use super::bindings::{from_exchange, to_destination};
 use super::{GET, GET_PUT_DELETE, put_answer, resource};
 use crate::access::Caller;
+use crate::apart::apart;
 use crate::body::Body;
 use crate::error::{ApiError, Result};
 use crate::list::ListQuery;
@@ -57,7 +58,7 @@ async fn list(caller: Caller, query: ListQuery, State(api): State<Api>) -> Resul
             .filter(|vhost| caller.sees(&metadata, vhost.name()));
         seen.flat_map(sorted).collect()
     };
-    answer(&api, &query, rows)
+    apart(move || answer(&api, &query, rows)).await
 }
 
 async fn list_of_vhost(
@@ -72,7 +73,7 @@ async fn list_of_vhost(
         caller.enter(&metadata, &vhost)?;
         sorted(metadata.vhost(&vhost)?)
     };
-    answer(&api, &query, rows)
+    apart(move || answer(&api, &query, rows)).await
 }
 
 fn answer(api: &Api, query: &ListQuery, rows: Vec<Arc<ExchangeRecord>>) -> Result<Response> {

@@ -17,6 +17,7 @@ use super::overview::{
 };
 use super::{GET, resource};
 use crate::access::Monitor;
+use crate::apart::apart;
 use crate::error::{ApiError, Result};
 use crate::list::ListQuery;
 use crate::process::Process;
@@ -279,9 +280,8 @@ async fn memory(
     State(api): State<Api>,
 ) -> Result<Json<Memory>> {
     check_node(&api, &name)?;
-    Ok(Json(Memory {
-        memory: breakdown(&api),
-    }))
+    let memory = apart(move || Ok(breakdown(&api))).await?;
+    Ok(Json(Memory { memory }))
 }
 
 /// Percentages, rounded up.
@@ -291,7 +291,7 @@ async fn relative_memory(
     State(api): State<Api>,
 ) -> Result<Json<Value>> {
     check_node(&api, &name)?;
-    let breakdown = breakdown(&api);
+    let breakdown = apart(move || Ok(breakdown(&api))).await?;
     let total = breakdown.total.rss.max(1);
     let percent = |bytes: &u64| bytes.saturating_mul(100).div_ceil(total);
     let mut parts: BTreeMap<&str, u64> = breakdown

@@ -20,6 +20,7 @@ use serde_json::{Map, Value, json};
 
 use super::{GET, GET_PUT, resource};
 use crate::access::{Administrator, Caller};
+use crate::apart::apart;
 use crate::body::Body;
 use crate::error::Result;
 use crate::list::ListQuery;
@@ -41,8 +42,12 @@ pub(super) fn paths() -> Router<Api> {
         .route("/whoami", resource(GET, get(whoami)))
 }
 
-async fn overview(caller: Caller, query: ListQuery, State(api): State<Api>) -> Response {
-    query.answer_one(show::json(&shown(&caller, &api, Histories::of(&query))))
+async fn overview(caller: Caller, query: ListQuery, State(api): State<Api>) -> Result<Response> {
+    apart(move || {
+        let overview = shown(&caller, &api, Histories::of(&query));
+        Ok(query.answer_one(show::json(&overview)))
+    })
+    .await
 }
 
 /// Kept for tools that read versions of RabbitMQ's runtime: this broker has none.

@@ -18,6 +18,7 @@ use serde_json::{Value, json};
 use super::bindings::to_destination;
 use super::{DELETE, GET, GET_PUT_DELETE, POST, put_answer, resource};
 use crate::access::{Administrator, Caller};
+use crate::apart::apart;
 use crate::body::Body;
 use crate::error::{ApiError, Result};
 use crate::list::ListQuery;
@@ -59,8 +60,7 @@ fn sorted(vhost: &Vhost) -> Vec<Arc<QueueRecord>> {
 }
 
 async fn list(caller: Caller, query: ListQuery, State(api): State<Api>) -> Result<Response> {
-    let rows = seen(&api, &caller);
-    answer(&api, &query, rows, listed(&query))
+    apart(move || answer(&api, &query, seen(&api, &caller), listed(&query))).await
 }
 
 async fn list_detailed(
@@ -68,8 +68,7 @@ async fn list_detailed(
     query: ListQuery,
     State(api): State<Api>,
 ) -> Result<Response> {
-    let rows = seen(&api, &caller);
-    answer(&api, &query, rows, QueueDetail::Detailed)
+    apart(move || answer(&api, &query, seen(&api, &caller), QueueDetail::Detailed)).await
 }
 
 fn seen(api: &Api, caller: &Caller) -> Vec<Arc<QueueRecord>> {
@@ -87,12 +86,15 @@ async fn list_of_vhost(
     State(api): State<Api>,
 ) -> Result<Response> {
     let vhost = VhostName::new(vhost);
-    let rows = {
-        let metadata = api.broker().metadata();
-        caller.enter(&metadata, &vhost)?;
-        sorted(metadata.vhost(&vhost)?)
-    };
-    answer(&api, &query, rows, listed(&query))
+    apart(move || {
+        let rows = {
+            let metadata = api.broker().metadata();
+            caller.enter(&metadata, &vhost)?;
+            sorted(metadata.vhost(&vhost)?)
+        };
+        answer(&api, &query, rows, listed(&query))
+    })
+    .await
 }
 
 // rabbitmq: disable_stats and enable_queue_totals
@@ -114,11 +116,29 @@ fn answer(
     detail: QueueDetail,
 ) -> Result<Response> {
     let histories = Histories::of(query);
-    query.answer(
+    query.answer_keyed(
         rows,
         |record| record.name.as_str(),
         |record| shown(api, record, detail, histories),
+        |record, field| sort_key(api, record, field),
     )
+}
+
+/// The value of a field that lists are often sorted by, without showing the whole queue.
+fn sort_key(api: &Api, record: &QueueRecord, field: &str) -> Option<Value> {
+    let counts = || api.broker().queue_counts(record.id).unwrap_or_default();
+    Some(match field {
+        "name" => json!(record.name.as_str()),
+        "vhost" => json!(record.vhost.as_str()),
+        "type" => json!(record.kind.name()),
+        "durable" => json!(record.durable),
+        "messages" => json!(counts().messages()),
+        "messages_ready" => json!(counts().ready),
+        "messages_unacknowledged" => json!(counts().unacked),
+        "message_bytes" => json!(counts().bytes()),
+        "consumers" => json!(counts().consumers),
+        _ => return None,
+    })
 }
 
 fn shown(api: &Api, record: &Arc<QueueRecord>, detail: QueueDetail, histories: Histories) -> Value {

@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 
 use super::{GET, GET_POST_DELETE, GET_PUT_DELETE, POST, delete_answer, put_answer, resource};
 use crate::access::{Administrator, Caller};
+use crate::apart::apart;
 use crate::body::Body;
 use crate::error::{ApiError, Result};
 use crate::list::ListQuery;
@@ -53,18 +54,21 @@ async fn list(caller: Caller, query: ListQuery, State(api): State<Api>) -> Resul
             .filter(|vhost| caller.sees(&metadata, vhost.name()));
         seen.map(|vhost| vhost.name().clone()).collect()
     };
-    let (traffic, _) = api.broker().traffic();
-    let histories = Histories::of(&query);
-    query.answer(
-        names,
-        |name| name.as_str(),
-        |name| {
-            let traffic = traffic.get(name).copied().unwrap_or_default();
-            let shown = shown(&api, name, &traffic, histories);
-            // Deleted while the list was written.
-            shown.unwrap_or_else(|| json!({"name": name.as_str()}))
-        },
-    )
+    apart(move || {
+        let (traffic, _) = api.broker().traffic();
+        let histories = Histories::of(&query);
+        query.answer(
+            names,
+            |name| name.as_str(),
+            |name| {
+                let traffic = traffic.get(name).copied().unwrap_or_default();
+                let shown = shown(&api, name, &traffic, histories);
+                // Deleted while the list was written.
+                shown.unwrap_or_else(|| json!({"name": name.as_str()}))
+            },
+        )
+    })
+    .await
 }
 
 async fn one(

@@ -16,6 +16,10 @@ const CONNECT_SECONDS_MAX: u64 = 10;
 
 /// Whom to believe under TLS, and who we are there.
 #[derive(Clone, Debug, Default)]
+#[cfg_attr(
+    not(feature = "tls"),
+    expect(dead_code, reason = "flags are understood by every build")
+)]
 pub(crate) struct TlsTrust {
     /// Certificates that may sign the broker's; the system's when absent.
     pub(crate) authorities: Option<PathBuf>,

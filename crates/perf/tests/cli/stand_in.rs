@@ -4,7 +4,6 @@
 //! comes back, marked as redelivered, when its connection ends. One channel of a connection
 //! publishes. Flow control, prefetch, exchanges and all else that a real broker does is absent.
 
-use std::collections::{BTreeMap, VecDeque};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -12,11 +11,13 @@ use std::thread;
 
 use amqp::protocol::{AMQPClass, basic, channel, confirm, connection, queue};
 use amqp::{
-    BasicAck, BasicDeliver, BasicNack, Content, FrameDecoder, FrameEncoder, FrameKind, Method,
-    Properties, Table, encode_ack, encode_method, encode_method_with_table, encode_nack,
+    BasicAck, BasicNack, FrameDecoder, FrameKind, Method, Table, encode_ack, encode_method,
+    encode_method_with_table, encode_nack,
 };
 
-const FRAME_BYTES_MAX: u32 = 131_072;
+mod store;
+
+use store::{Consumer, FRAME_BYTES_MAX, Message, State, deliver_all, end_connection};
 
 /// What goes wrong, counting publishes from 0 over the life of the broker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,36 +49,6 @@ pub(crate) enum Fault {
         after: u64,
     },
     RefuseQueues,
-}
-
-#[derive(Clone)]
-struct Message {
-    body: Vec<u8>,
-    redelivered: bool,
-}
-
-struct Consumer {
-    connection: u64,
-    channel: u16,
-    tag: String,
-    no_ack: bool,
-    socket: TcpStream,
-}
-
-#[derive(Default)]
-struct Queue {
-    ready: VecDeque<Message>,
-    consumer: Option<Consumer>,
-}
-
-#[derive(Default)]
-struct State {
-    queues: BTreeMap<String, Queue>,
-    published: u64,
-    swapped: Option<Message>,
-    /// Connection, channel and tag of what is not acknowledged, and its queue.
-    unacked: BTreeMap<(u64, u16, u64), (String, Message)>,
-    next_tag: u64,
 }
 
 pub(crate) struct StandIn {
@@ -112,71 +83,6 @@ impl StandIn {
     /// Names of the queues that exist.
     pub(crate) fn queues(&self) -> Vec<String> {
         self.state.lock().unwrap().queues.keys().cloned().collect()
-    }
-}
-
-/// Consumers vanish, and what they did not acknowledge comes back in front.
-fn end_connection(state: &Mutex<State>, number: u64) {
-    let mut state = state.lock().unwrap();
-    for queue in state.queues.values_mut() {
-        queue
-            .consumer
-            .take_if(|consumer| consumer.connection == number);
-    }
-    let returning = state.unacked.split_off(&(number, 0, 0));
-    let mut returning: Vec<_> = returning.into_iter().collect();
-    let others = returning
-        .iter()
-        .position(|((connection, ..), _)| *connection != number);
-    let others = returning.split_off(others.unwrap_or(returning.len()));
-    state.unacked.extend(others);
-    for (_, (name, mut message)) in returning.into_iter().rev() {
-        message.redelivered = true;
-        if let Some(queue) = state.queues.get_mut(&name) {
-            queue.ready.push_front(message);
-        }
-    }
-    deliver_all(&mut state);
-}
-
-fn deliver_all(state: &mut State) {
-    let State {
-        queues,
-        unacked,
-        next_tag,
-        ..
-    } = state;
-    for (name, queue) in queues {
-        let Some(consumer) = &mut queue.consumer else {
-            continue;
-        };
-        let mut out = Vec::new();
-        for message in queue.ready.drain(..) {
-            *next_tag += 1;
-            let deliver = BasicDeliver {
-                consumer_tag: consumer.tag.as_str(),
-                delivery_tag: *next_tag,
-                redelivered: message.redelivered,
-                exchange: "",
-                routing_key: name.as_str(),
-            };
-            let content = Content {
-                properties: Properties::empty(),
-                body: &message.body,
-            };
-            FrameEncoder::new(FRAME_BYTES_MAX).deliver(
-                &mut out,
-                consumer.channel,
-                &deliver,
-                content,
-            );
-            if !consumer.no_ack {
-                let key = (consumer.connection, consumer.channel, *next_tag);
-                unacked.insert(key, (name.clone(), message));
-            }
-        }
-        // A consumer that is gone gets its messages back through `end_connection`.
-        let _delivered_or_gone = consumer.socket.write_all(&out);
     }
 }
 

@@ -65,7 +65,11 @@ fn the_keys_without_effect_exist_and_the_reference_file_says_so() {
 
 #[test]
 fn listeners_are_acted_on() {
-    for key in ["listeners.amqp", "listeners.management", "listeners.metrics"] {
+    for key in [
+        "listeners.amqp",
+        "listeners.management",
+        "listeners.metrics",
+    ] {
         assert!(!asks_in_vain(key), "{key}");
     }
 }

@@ -11,6 +11,7 @@ use serde_json::json;
 
 use super::{content, enter};
 use crate::access::Caller;
+use crate::apart::apart;
 use crate::error::{ApiError, Result};
 use crate::list::ListQuery;
 use crate::routes::{GET, resource};
@@ -78,17 +79,14 @@ async fn look(
     let count = number("count", PEEK_COUNT_DEFAULT)?.min(PEEK_COUNT_MAX);
     let truncate = number("truncate", PEEK_TRUNCATE_DEFAULT)?;
     // Reads from disk, and passes over what lies before the offset.
-    let looking = tokio::task::spawn_blocking(move || {
+    apart(move || {
         let messages = api.broker().messages(record.id, which, offset, count);
-        messages
+        let shown = messages
             .iter()
-            .map(|message| queued(message, truncate, api.node()))
-            .collect::<Vec<_>>()
-    });
-    let messages = looking
-        .await
-        .map_err(|error| ApiError::Broken(format!("messages were not looked at: {error}")))?;
-    Ok(query.answer_whole(messages, show::json))
+            .map(|message| queued(message, truncate, api.node()));
+        Ok(query.answer_whole(shown.collect(), show::json))
+    })
+    .await
 }
 
 fn queued(message: &broker::observe::QueuedMessage, truncate: usize, node: &str) -> QueuedMessage {
