@@ -4,8 +4,8 @@ use integration_tests::connection::PATIENCE;
 use integration_tests::request::{exchange_declare, queue_bind};
 use integration_tests::trial::is_foreign;
 use integration_tests::{
-    Channel, Close, ExchangeSpec, Properties, Publication, QueueSpec, Table, Trial, Value,
-    conformance, say,
+    Channel, Close, ExchangeSpec, Properties, Publication, QueueSpec, Table, Trial, conformance,
+    say,
 };
 
 use super::{exchange, queue, send};
