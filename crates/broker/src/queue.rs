@@ -700,6 +700,9 @@ impl QueueState {
 
     /// An item lies in a segment from here on. Answers false when nobody wants it any more.
     pub(crate) fn relocate(&mut self, id: EntryId, location: Location) -> bool {
+        // A store that was empty in between numbers its segments from the start again: what was
+        // read ahead may be of another segment with the same number.
+        self.read_ahead = None;
         match self.machine.content_mut(id) {
             Some(content) if !self.deleted => {
                 *content = Content::Stored(location);
