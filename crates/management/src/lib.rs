@@ -7,6 +7,7 @@
 mod access;
 mod apart;
 mod body;
+mod bounded_listener;
 mod error;
 mod internal_client;
 mod list;

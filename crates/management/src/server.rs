@@ -2,19 +2,17 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::sync::Arc;
 
 use auth::Authenticator;
 use axum::ServiceExt;
 use axum::extract::Request;
 use axum::middleware;
-use axum::serve::Listener;
 use broker::Broker;
-use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tower::Layer;
 
+use crate::bounded_listener::BoundedListener;
 use crate::options::{ListenerInfo, ManagementOptions};
 use crate::paths;
 use crate::prometheus;
@@ -92,10 +90,7 @@ impl HttpServer {
     /// # Errors
     /// The listener broke.
     pub async fn serve(self, shutdown: CancellationToken) -> io::Result<()> {
-        let listener = BoundedListener {
-            listener: self.listener,
-            permits: Arc::new(Semaphore::new(self.connections_max)),
-        };
+        let listener = BoundedListener::new(self.listener, self.connections_max);
         let service = middleware::map_request(paths::normalise).layer(self.router);
         let make_service =
             ServiceExt::<Request>::into_make_service_with_connect_info::<Peer>(service);
@@ -114,96 +109,5 @@ impl axum::extract::connect_info::Connected<axum::serve::IncomingStream<'_, Boun
 {
     fn connect_info(stream: axum::serve::IncomingStream<'_, BoundedListener>) -> Self {
         Peer(*stream.remote_addr())
-    }
-}
-
-/// Accepts no more than so many connections at a time; others wait in the system's backlog.
-pub(crate) struct BoundedListener {
-    listener: TcpListener,
-    permits: Arc<Semaphore>,
-}
-
-impl Listener for BoundedListener {
-    type Io = Counted;
-    type Addr = SocketAddr;
-
-    async fn accept(&mut self) -> (Self::Io, Self::Addr) {
-        let permit = self.permits.clone().acquire_owned().await;
-        let permit = permit.expect("the semaphore is never closed");
-        let (stream, peer) = Listener::accept(&mut self.listener).await;
-        // Answers are small and written whole.
-        if let Err(error) = stream.set_nodelay(true) {
-            tracing::debug!(%error, "an HTTP connection is served without TCP_NODELAY");
-        }
-        (
-            Counted {
-                stream,
-                _permit: permit,
-            },
-            peer,
-        )
-    }
-
-    fn local_addr(&self) -> io::Result<Self::Addr> {
-        self.listener.local_addr()
-    }
-}
-
-/// A connection that gives its place back when it ends.
-pub(crate) struct Counted {
-    stream: TcpStream,
-    _permit: OwnedSemaphorePermit,
-}
-
-mod counted_io {
-    use std::io;
-    use std::pin::Pin;
-    use std::task::{Context, Poll};
-
-    use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-
-    use super::Counted;
-
-    impl AsyncRead for Counted {
-        fn poll_read(
-            mut self: Pin<&mut Self>,
-            context: &mut Context<'_>,
-            buffer: &mut ReadBuf<'_>,
-        ) -> Poll<io::Result<()>> {
-            Pin::new(&mut self.stream).poll_read(context, buffer)
-        }
-    }
-
-    impl AsyncWrite for Counted {
-        fn poll_write(
-            mut self: Pin<&mut Self>,
-            context: &mut Context<'_>,
-            bytes: &[u8],
-        ) -> Poll<io::Result<usize>> {
-            Pin::new(&mut self.stream).poll_write(context, bytes)
-        }
-
-        fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-            Pin::new(&mut self.stream).poll_flush(context)
-        }
-
-        fn poll_shutdown(
-            mut self: Pin<&mut Self>,
-            context: &mut Context<'_>,
-        ) -> Poll<io::Result<()>> {
-            Pin::new(&mut self.stream).poll_shutdown(context)
-        }
-
-        fn poll_write_vectored(
-            mut self: Pin<&mut Self>,
-            context: &mut Context<'_>,
-            slices: &[io::IoSlice<'_>],
-        ) -> Poll<io::Result<usize>> {
-            Pin::new(&mut self.stream).poll_write_vectored(context, slices)
-        }
-
-        fn is_write_vectored(&self) -> bool {
-            self.stream.is_write_vectored()
-        }
     }
 }
