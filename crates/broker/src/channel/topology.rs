@@ -89,6 +89,56 @@ pub struct QueueDeclared {
     pub consumer_count: u32,
 }
 
+/// A binding that the user may make or take away.
+struct CheckedBinding {
+    vhost: VhostName,
+    source: ExchangeName,
+    destination: Destination,
+    key: Box<str>,
+    arguments: Table,
+    connection: Option<ConnectionId>,
+}
+
+impl CheckedBinding {
+    fn made(self) -> MetadataChange {
+        let Self {
+            vhost,
+            source,
+            destination,
+            key,
+            arguments,
+            connection,
+        } = self;
+        MetadataChange::Bind {
+            vhost,
+            source,
+            destination,
+            key,
+            arguments,
+            connection,
+        }
+    }
+
+    fn taken_away(self) -> MetadataChange {
+        let Self {
+            vhost,
+            source,
+            destination,
+            key,
+            arguments,
+            connection,
+        } = self;
+        MetadataChange::Unbind {
+            vhost,
+            source,
+            destination,
+            key,
+            arguments,
+            connection,
+        }
+    }
+}
+
 impl Channel {
     fn vhost(&self) -> VhostName {
         self.holder.session.options.vhost.clone()
@@ -177,18 +227,8 @@ impl Channel {
     /// # Errors
     /// Not permitted, or an end is missing.
     pub async fn bind_exchange(&mut self, bind: BindExchange) -> Result<(), Refusal> {
-        self.settle_down().await;
-        self.check_exchange_binding(&bind)?;
-        let (vhost, connection) = (self.vhost(), self.connection());
-        self.change(MetadataChange::Bind {
-            vhost,
-            source: bind.source,
-            destination: Destination::Exchange(bind.destination),
-            key: bind.binding_key.into(),
-            arguments: bind.arguments,
-            connection,
-        })
-        .await?;
+        let binding = self.exchange_binding(bind).await?;
+        self.change(binding.made()).await?;
         Ok(())
     }
 
@@ -197,19 +237,22 @@ impl Channel {
     /// # Errors
     /// Not permitted.
     pub async fn unbind_exchange(&mut self, bind: BindExchange) -> Result<(), Refusal> {
+        let binding = self.exchange_binding(bind).await?;
+        self.change(binding.taken_away()).await?;
+        Ok(())
+    }
+
+    async fn exchange_binding(&mut self, bind: BindExchange) -> Result<CheckedBinding, Refusal> {
         self.settle_down().await;
         self.check_exchange_binding(&bind)?;
-        let (vhost, connection) = (self.vhost(), self.connection());
-        self.change(MetadataChange::Unbind {
-            vhost,
+        Ok(CheckedBinding {
+            vhost: self.vhost(),
             source: bind.source,
             destination: Destination::Exchange(bind.destination),
             key: bind.binding_key.into(),
             arguments: bind.arguments,
-            connection,
+            connection: self.connection(),
         })
-        .await?;
-        Ok(())
     }
 
     fn check_exchange_binding(&self, bind: &BindExchange) -> Result<(), Refusal> {
@@ -373,18 +416,8 @@ impl Channel {
     /// # Errors
     /// Not permitted, or an end is missing or locked.
     pub async fn bind_queue(&mut self, bind: BindQueue) -> Result<(), Refusal> {
-        self.settle_down().await;
-        let bind = self.checked_binding(bind)?;
-        let (vhost, connection) = (self.vhost(), self.connection());
-        self.change(MetadataChange::Bind {
-            vhost,
-            source: bind.exchange,
-            destination: Destination::Queue(bind.queue),
-            key: bind.binding_key.into(),
-            arguments: bind.arguments,
-            connection,
-        })
-        .await?;
+        let binding = self.queue_binding(bind).await?;
+        self.change(binding.made()).await?;
         Ok(())
     }
 
@@ -393,19 +426,22 @@ impl Channel {
     /// # Errors
     /// Not permitted, or the queue is locked.
     pub async fn unbind_queue(&mut self, bind: BindQueue) -> Result<(), Refusal> {
+        let binding = self.queue_binding(bind).await?;
+        self.change(binding.taken_away()).await?;
+        Ok(())
+    }
+
+    async fn queue_binding(&mut self, bind: BindQueue) -> Result<CheckedBinding, Refusal> {
         self.settle_down().await;
         let bind = self.checked_binding(bind)?;
-        let (vhost, connection) = (self.vhost(), self.connection());
-        self.change(MetadataChange::Unbind {
-            vhost,
+        Ok(CheckedBinding {
+            vhost: self.vhost(),
             source: bind.exchange,
             destination: Destination::Queue(bind.queue),
             key: bind.binding_key.into(),
             arguments: bind.arguments,
-            connection,
+            connection: self.connection(),
         })
-        .await?;
-        Ok(())
     }
 
     fn checked_binding(&self, mut bind: BindQueue) -> Result<BindQueue, Refusal> {
