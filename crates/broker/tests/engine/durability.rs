@@ -3,7 +3,7 @@
 use broker::{Broker, BrokerOptions, StorageOptions};
 use broker_core::QueueName;
 
-use crate::client::{Client, open, quorum};
+use crate::client::{Client, Left, open, quorum};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn persistent_messages_survive_a_restart_and_transient_ones_do_not() {
@@ -108,4 +108,38 @@ async fn a_backlog_of_many_journal_files_survives_and_drains_in_order() {
         .collect();
     assert_eq!(drained.len(), expected.len());
     assert_eq!(drained, expected);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_queue_that_is_filled_and_emptied_again_and_again_hands_out_what_was_published() {
+    let dir = tempfile::tempdir().unwrap();
+    drop(open(dir.path()).await.shutdown().await);
+    // One segment holds a round: whatever is read ahead of it covers all of it.
+    let mut options = small_files(dir.path());
+    options.storage.segment_bytes = 1 << 20;
+    let broker = Broker::open(options).await.unwrap();
+    let mut client = Client::connect(&broker);
+    client.declare("q", true, &quorum()).await;
+    client.channel.confirm_select().unwrap();
+    let mut published = 0;
+    for round in 0..8 {
+        // All bodies are of one size, so that a wrong place in a segment holds a whole message.
+        let bodies: Vec<String> = (0..2_000).map(|n| format!("{round}-{n:0>100}")).collect();
+        for turn in bodies.chunks(100) {
+            turn.iter().for_each(|body| client.publish("", "q", body));
+            client.channel.end_turn();
+            published += turn.len() as u64;
+            client.confirmed(published).await;
+        }
+        client.consume("q", "c", true).await;
+        let mut delivered = Vec::new();
+        while delivered.len() < bodies.len() {
+            delivered.extend(client.left(1).await.into_iter().map(|left| match left {
+                Left::Deliver { body, .. } => body,
+                other => panic!("expected a delivery, got {other:?}"),
+            }));
+        }
+        assert_eq!(delivered, bodies, "round {round}");
+        client.channel.cancel("c").await;
+    }
 }
