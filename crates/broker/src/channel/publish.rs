@@ -77,9 +77,9 @@ impl Channel {
             publish.routing_key,
             properties,
         )?;
-        self.remember(publish);
         let now = clock::now();
         let has_bcc = scan.has_headers && properties.header("BCC").is_some();
+        self.remember(publish, has_bcc);
         Ok(Prepared {
             meta: EntryMeta {
                 persistent: scan.delivery_mode == Some(2),
@@ -134,7 +134,7 @@ impl Channel {
     }
 
     /// Recent-history exchanges on the way keep a copy.
-    fn remember(&self, publish: &Publish<'_>) {
+    fn remember(&self, publish: &Publish<'_>, has_bcc: bool) {
         for exchange in self.routes.histories() {
             let vhost = &self.holder.session.options.vhost;
             let message = NewMessage {
@@ -143,7 +143,7 @@ impl Channel {
                 properties: publish.properties,
                 body: publish.body,
                 dead_lettered: false,
-                has_bcc: false,
+                has_bcc,
             };
             self.node
                 .histories

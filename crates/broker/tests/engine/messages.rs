@@ -206,3 +206,38 @@ async fn publishing_to_a_missing_exchange_is_refused() {
         .await
         .unwrap();
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_remembered_message_shows_no_blind_copies_either() {
+    let dir = tempfile::tempdir().unwrap();
+    let broker = open(dir.path()).await;
+    let mut client = Client::connect(&broker);
+    client
+        .channel
+        .declare_exchange(broker::DeclareExchange {
+            exchange: ExchangeName::new("history"),
+            exchange_type: "x-recent-history".into(),
+            passive: false,
+            durable: true,
+            auto_delete: false,
+            internal: false,
+            arguments: amqp::Table::default(),
+        })
+        .await
+        .unwrap();
+    let blind = amqp::Value::Array(vec![amqp::Value::from("hidden")]);
+    let headers: amqp::Table = [("BCC", blind)].into_iter().collect();
+    let properties = amqp::PropertiesBuilder::new().headers(&headers).build();
+    client.publish_with("history", "k", "a", &properties);
+    client.channel.end_turn();
+    client.declare("late", false, &[]).await;
+    client.bind("late", "history", "").await;
+    let got = client
+        .channel
+        .get(QueueName::new("late"), true)
+        .await
+        .unwrap()
+        .unwrap();
+    let shown = got.with_view(|view| amqp::Properties::trusted(view.properties).header("BCC"));
+    assert_eq!(shown, Some(None));
+}
