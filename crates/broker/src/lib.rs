@@ -51,4 +51,4 @@ pub use options::BrokerOptions;
 pub use outbox::{MessageView, OUTBOX_MARK, Outbox, Outgoing};
 pub use session::{Session, SessionOptions};
 pub use signals::Signal;
-pub use storage::Options as StorageOptions;
+pub use storage::{Options as StorageOptions, StorageError};

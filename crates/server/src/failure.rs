@@ -6,10 +6,9 @@ use std::io;
 use std::path::PathBuf;
 
 use auth::FirstUserError;
-use broker::OpenError;
+use broker::{OpenError, StorageError};
 use broker_core::Refusal;
 use settings::SettingsError;
-use storage::StorageError;
 
 use crate::listen::ListenError;
 use crate::logging::LevelError;

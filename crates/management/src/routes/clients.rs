@@ -61,6 +61,14 @@ fn seen(api: &Api, caller: &Caller) -> Vec<ConnectionView> {
     views
 }
 
+/// Those of one vhost that the caller may enter.
+fn seen_in(api: &Api, caller: &Caller, vhost: VhostName) -> Result<Vec<ConnectionView>> {
+    caller.enter(&api.broker().metadata(), &vhost)?;
+    let mut views = seen(api, caller);
+    views.retain(|view| *view.vhost() == vhost);
+    Ok(views)
+}
+
 async fn connections(caller: Caller, query: ListQuery, State(api): State<Api>) -> Result<Response> {
     apart(move || answer_connections(&api, &query, seen(&api, &caller))).await
 }
@@ -71,10 +79,7 @@ async fn connections_of_vhost(
     query: ListQuery,
     State(api): State<Api>,
 ) -> Result<Response> {
-    let vhost = VhostName::new(vhost);
-    caller.enter(&api.broker().metadata(), &vhost)?;
-    let mut views = seen(&api, &caller);
-    views.retain(|view| *view.vhost() == vhost);
+    let views = seen_in(&api, &caller, VhostName::new(vhost))?;
     apart(move || answer_connections(&api, &query, views)).await
 }
 
@@ -192,10 +197,7 @@ async fn channels_of_vhost(
     query: ListQuery,
     State(api): State<Api>,
 ) -> Result<Response> {
-    let vhost = VhostName::new(vhost);
-    caller.enter(&api.broker().metadata(), &vhost)?;
-    let mut views = seen(&api, &caller);
-    views.retain(|view| *view.vhost() == vhost);
+    let views = seen_in(&api, &caller, VhostName::new(vhost))?;
     apart(move || answer_channels(&api, &query, views)).await
 }
 
