@@ -1,10 +1,13 @@
 //! Runs the scripts of other languages as tests, one test a script.
 
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use integration_tests::Trial;
+use integration_tests::{BrokerProcess, Trial, own_broker};
+
+use crate::alarms::Alarms;
 
 /// How long one script may take.
 const SCRIPT_WITHIN: Duration = Duration::from_secs(180);
@@ -16,7 +19,7 @@ fn package() -> &'static Path {
 
 /// A file that `integration-tests/run --only setup` puts there.
 #[track_caller]
-fn tool(path: &str) -> PathBuf {
+pub(crate) fn tool(path: &str) -> PathBuf {
     let tool = package().join(".tools").join(path);
     let hint = "run `integration-tests/run --only setup` first";
     assert!(tool.exists(), "{} is missing: {hint}", tool.display());
@@ -25,15 +28,20 @@ fn tool(path: &str) -> PathBuf {
 
 /// Runs a command against the shared broker; it must end with success.
 #[track_caller]
-fn run(mut command: Command) {
-    let trial = Trial::shared();
+pub(crate) fn run(command: Command) {
+    run_against(Trial::shared().address(), command);
+}
+
+/// Runs a command against a broker; it must end with success.
+#[track_caller]
+fn run_against(address: SocketAddr, mut command: Command) {
     let output = tempfile::NamedTempFile::new().expect("The temporary folder must take a file.");
     let out = output.reopen().expect("The file was just made.");
     let err = out.try_clone().expect("A descriptor can be copied.");
     command
         .current_dir(package().join("clients"))
-        .env("AMQP_HOST", trial.address().ip().to_string())
-        .env("AMQP_PORT", trial.address().port().to_string())
+        .env("AMQP_HOST", address.ip().to_string())
+        .env("AMQP_PORT", address.port().to_string())
         .stdin(Stdio::null())
         .stdout(out)
         .stderr(err);
@@ -61,21 +69,60 @@ fn run(mut command: Command) {
 }
 
 #[track_caller]
-fn pika(script: &str) {
+fn pika_command(script: &str) -> Command {
     let mut command = Command::new(tool("venv/bin/python"));
     command
         .args(["-W", "ignore", script])
         .env("PYTHONDONTWRITEBYTECODE", "1");
-    run(command);
+    command
 }
 
 #[track_caller]
-fn amqplib(script: &str) {
+fn pika(script: &str) {
+    run(pika_command(script));
+}
+
+/// Runs the two halves of a script with kill -9 of the broker between them.
+#[track_caller]
+fn pika_over_a_crash(script: &str) {
+    own_broker(|| {
+        let mut broker = BrokerProcess::start();
+        for phase in ["before", "after"] {
+            let mut command = pika_command(script);
+            command.env("PHASE", phase);
+            run_against(broker.address(), command);
+            if phase == "before" {
+                broker.kill9();
+                broker.restart();
+            }
+        }
+    });
+}
+
+#[track_caller]
+fn amqplib_command(script: &str) -> Command {
     let mut command = Command::new("node");
     command
         .args(["--test", "--test-force-exit", script])
         .env("NODE_PATH", tool("node_modules"));
-    run(command);
+    command
+}
+
+#[track_caller]
+fn amqplib(script: &str) {
+    run(amqplib_command(script));
+}
+
+/// Runs a command against a broker whose alarms come and go, with so many messages a story that
+/// each meets some.
+#[track_caller]
+pub(crate) fn run_through_alarms(mut command: Command) {
+    own_broker(|| {
+        let alarms = Alarms::start();
+        command.env("MESSAGES", "1000");
+        run_against(alarms.address(), command);
+        alarms.end();
+    });
 }
 
 #[test]
@@ -99,6 +146,11 @@ fn pika_consumes() {
 }
 
 #[test]
+fn pika_meets_the_rules_of_quorum_queues_over_a_crash() {
+    pika_over_a_crash("pika_quorum.py");
+}
+
+#[test]
 fn amqplib_connects_and_ends() {
     amqplib("amqplib_connections.test.js");
 }
@@ -106,4 +158,24 @@ fn amqplib_connects_and_ends() {
 #[test]
 fn amqplib_passes_messages() {
     amqplib("amqplib_messages.test.js");
+}
+
+#[test]
+fn python_clients_live_through_overfull_queues() {
+    pika("flow_clients.py");
+}
+
+#[test]
+fn node_clients_live_through_overfull_queues() {
+    amqplib("flow_clients.test.js");
+}
+
+#[test]
+fn python_clients_live_through_alarms_of_memory_and_disk() {
+    run_through_alarms(pika_command("flow_clients.py"));
+}
+
+#[test]
+fn node_clients_live_through_alarms_of_memory_and_disk() {
+    run_through_alarms(amqplib_command("flow_clients.test.js"));
 }

@@ -1,12 +1,15 @@
 //! What an operator decides by the HTTP API and a client feels: permissions and policies.
 
+use integration_tests::http::Http;
 use integration_tests::request::{
     basic_get, exchange_declare, queue_bind, queue_declare, queue_delete,
 };
+use integration_tests::wire::Argument;
 use integration_tests::{
-    Channel, Close, ExchangeSpec, Login, Publication, QueueSpec, Table, Trial, conformance,
+    Channel, Close, ConsumerSpec, ExchangeSpec, Login, Method, Publication, QueueSpec, Table,
+    Trial, conformance, expect_soon,
 };
-use serde_json::json;
+use serde_json::{Value as Json, json};
 
 /// Runs a test with a user who may configure, write and read just what these patterns match.
 fn with_user(test: &str, rights: [&str; 3], body: impl Fn(&Trial, &str, &dyn Fn() -> Channel)) {
@@ -174,4 +177,140 @@ fn the_smaller_of_policy_and_argument_counts() {
             http.remove_policy(&queue);
         }
     });
+}
+
+fn update_secret() -> Method {
+    let secret = Argument::LongString(b"secret".to_vec());
+    Method::new("connection.update-secret", vec![secret, "renewed".into()])
+}
+
+// rabbitmq: update-secret looks at the consumers' rights anew.
+#[test]
+fn a_consumer_without_read_is_cancelled_by_update_secret() {
+    with_user(
+        "a_consumer_without_read_is_cancelled_by_update_secret",
+        ["", "", ".*"],
+        |trial, user, channel| {
+            let queue = trial.queue("readable");
+            trial.channel().declare(&QueueSpec::durable(&queue));
+            let channel = channel();
+            let tag = channel.consume(&ConsumerSpec::of(&queue));
+            channel.connection().send(0, &update_secret());
+            channel
+                .connection()
+                .wait_for(0, &["connection.update-secret-ok"]);
+            channel.expect_no_delivery();
+            let Some(http) = trial.http("the rights were set over HTTP before") else {
+                return;
+            };
+            http.add_user(user, "secret", "", "", "^none$");
+            channel.connection().send(0, &update_secret());
+            assert_eq!(channel.expect_cancel(), tag);
+        },
+    );
+}
+
+/// Makes a policy in `/` for this queue, under a name and with a priority of its own.
+fn put_policy(http: Http, kind: &str, name: &str, queue: &str, priority: i32, definition: &Json) {
+    let policy = json!({
+        "pattern": format!("^{}$", queue.replace('.', "\\.")), "definition": definition,
+        "priority": priority, "apply-to": "queues",
+    });
+    http.ok("PUT", &format!("/api/{kind}/%2F/{name}"), Some(&policy));
+}
+
+// rabbitmq: one policy, the whole of it, by priority
+#[test]
+fn of_two_policies_the_one_of_higher_priority_counts_whole() {
+    conformance(|trial| {
+        let Some(http) = trial.http("of_two_policies_the_one_of_higher_priority_counts_whole")
+        else {
+            return;
+        };
+        let channel = trial.channel();
+        let queue = trial.queue("chosen");
+        let (low, high) = (trial.name("low"), trial.name("high"));
+        let rejecting = json!({"max-length": 3, "overflow": "reject-publish"});
+        put_policy(http, "policies", &low, &queue, 1, &rejecting);
+        put_policy(
+            http,
+            "policies",
+            &high,
+            &queue,
+            2,
+            &json!({"max-length": 1}),
+        );
+        channel.declare(&QueueSpec::durable(&queue));
+        for text in ["a", "b"] {
+            // The other policy would have refused none of these, or both.
+            assert!(channel.publish_confirmed(&Publication::to_queue(&queue, text)));
+        }
+        assert_eq!(channel.ready(&queue), 1);
+        http.ok("DELETE", &format!("/api/policies/%2F/{high}"), None);
+        let more = Publication::to_queue(&queue, "more");
+        expect_soon("taken by the full queue", &false, || {
+            channel.publish_confirmed(&more)
+        });
+        assert_eq!(channel.ready(&queue), 3);
+        http.ok("DELETE", &format!("/api/policies/%2F/{low}"), None);
+    });
+}
+
+// rabbitmq: operator policies
+#[test]
+fn of_a_policy_and_an_operators_the_smaller_limit_counts() {
+    conformance(|trial| {
+        let Some(http) = trial.http("of_a_policy_and_an_operators_the_smaller_limit_counts") else {
+            return;
+        };
+        for (policy, operators) in [(1, 5), (5, 1)] {
+            let channel = trial.channel();
+            let queue = trial.queue("operated");
+            let name = trial.name("limit");
+            let limit = |limit: i32| json!({"max-length": limit});
+            put_policy(http, "policies", &name, &queue, 0, &limit(policy));
+            put_policy(
+                http,
+                "operator-policies",
+                &name,
+                &queue,
+                0,
+                &limit(operators),
+            );
+            channel.declare(&QueueSpec::durable(&queue));
+            channel.put_all(&queue, ["a", "b"]);
+            channel.sync();
+            assert_eq!(channel.take_all(&queue), ["b"]);
+            for kind in ["policies", "operator-policies"] {
+                http.ok("DELETE", &format!("/api/{kind}/%2F/{name}"), None);
+            }
+        }
+    });
+}
+
+// rabbitmq: a passive declare asks for any of the three.
+#[test]
+fn a_passive_declare_needs_any_right() {
+    for rights in [
+        ["", "", ""],
+        ["seen", "", ""],
+        ["", "seen", ""],
+        ["", "", "seen"],
+    ] {
+        with_user(
+            "a_passive_declare_needs_any_right",
+            rights,
+            |trial, _, channel| {
+                let queue = trial.queue("seen");
+                trial.channel().declare(&QueueSpec::durable(&queue));
+                let method = queue_declare(&QueueSpec::passive(&queue));
+                let permitted = rights.iter().any(|right| !right.is_empty());
+                if permitted {
+                    channel().call(&method);
+                } else {
+                    assert_eq!(channel().refused(&method).code, 403);
+                }
+            },
+        );
+    }
 }

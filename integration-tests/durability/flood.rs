@@ -20,7 +20,7 @@ use crate::from_environment;
 /// Messages that pass; `SLUICEMQ_TEST_FLOOD_MESSAGES` for more.
 const MESSAGES: u64 = 3_000_000;
 /// The journal's cap and one segment: what may be left on disk, octets.
-const DISK_BYTES_MAX: u64 = (256 + 16) * 1024 * 1024;
+pub(crate) const DISK_BYTES_MAX: u64 = (256 + 16) * 1024 * 1024;
 /// Publishes sent at once, and unconfirmed at most.
 const BATCH: u64 = 1000;
 const UNCONFIRMED_MAX: u64 = 100_000;
@@ -30,14 +30,14 @@ const PREFETCH: u16 = 20_000;
 const CLEARED_WITHIN: Duration = Duration::from_secs(30);
 
 /// Method frames out of a stream, content skipped.
-struct Scanner {
+pub(crate) struct Scanner {
     stream: TcpStream,
     buffer: Vec<u8>,
     start: usize,
 }
 
 impl Scanner {
-    fn new(stream: TcpStream) -> Scanner {
+    pub(crate) fn new(stream: TcpStream) -> Scanner {
         stream
             .set_read_timeout(Some(PATIENCE))
             .expect("A positive time is a valid one.");
@@ -49,7 +49,7 @@ impl Scanner {
     }
 
     /// Hands every method of the next read to `take`: class and method, and the arguments.
-    fn read(&mut self, mut take: impl FnMut((u16, u16), &[u8])) {
+    pub(crate) fn read(&mut self, mut take: impl FnMut((u16, u16), &[u8])) {
         self.buffer.drain(..self.start);
         self.start = 0;
         let filled = self.buffer.len();
@@ -78,7 +78,7 @@ impl Scanner {
 }
 
 /// The 64-bit number at the head of arguments.
-fn number(arguments: &[u8]) -> u64 {
+pub(crate) fn number(arguments: &[u8]) -> u64 {
     u64::from_be_bytes(
         *arguments
             .first_chunk()
@@ -87,7 +87,7 @@ fn number(arguments: &[u8]) -> u64 {
 }
 
 /// Publishes `messages` and waits for every confirm.
-fn publish(address: SocketAddr, queue: &str, messages: u64) {
+pub(crate) fn publish(address: SocketAddr, queue: &str, messages: u64) {
     let connection = Connection::open(address);
     connection.channel(1).confirm_select();
     let publication = Publication::to_queue(queue, [7; 16]).with(Properties::persistent());

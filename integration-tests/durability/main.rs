@@ -3,10 +3,12 @@
 
 mod crash;
 mod flood;
+mod interrupted;
 mod load;
 mod oracle;
 mod restart;
 mod stop;
+mod storm;
 
 use std::env;
 use std::str::FromStr;

@@ -36,7 +36,10 @@ const USUAL_SETTINGS: &[&str] = &[
 /// A running broker; dropping it kills the process and removes the data directory.
 #[derive(Debug)]
 pub struct BrokerProcess {
+    /// A program that runs the broker, with its arguments; none runs it directly.
+    launcher: Vec<String>,
     settings: Vec<String>,
+    config: Option<PathBuf>,
     environment: Vec<(String, String)>,
     data_dir: TempDir,
     running: Option<Running>,
@@ -59,6 +62,42 @@ struct ReadyLine {
     metrics: Option<SocketAddr>,
 }
 
+/// A file of settings that a test writes while its broker runs.
+pub struct SettingsFile {
+    folder: TempDir,
+}
+
+impl SettingsFile {
+    /// With its first text.
+    #[track_caller]
+    pub fn new(text: &str) -> SettingsFile {
+        let folder = tempfile::Builder::new().prefix("sluicemq-test-").tempdir();
+        let file = SettingsFile {
+            folder: folder.expect("The temporary folder must take a folder."),
+        };
+        file.write(text);
+        file
+    }
+
+    /// Writes another text, whole or not at all.
+    #[track_caller]
+    pub fn write(&self, text: &str) {
+        let written = self.folder.path().join("written");
+        std::fs::write(&written, text).expect("The temporary folder must take a file.");
+        std::fs::rename(&written, self.path()).expect("A file can be renamed in its folder.");
+    }
+
+    /// Starts a broker with the file, and with `KEY=VALUE` settings that win over it.
+    #[track_caller]
+    pub fn start_broker(&self, settings: &[&str]) -> BrokerProcess {
+        BrokerProcess::start_from(&[], settings, &[], Some(self.path()))
+    }
+
+    fn path(&self) -> PathBuf {
+        self.folder.path().join("broker.yaml")
+    }
+}
+
 impl BrokerProcess {
     /// Starts a broker with nothing but free ports and an empty data directory.
     #[track_caller]
@@ -75,14 +114,34 @@ impl BrokerProcess {
     /// Starts a broker with settings and environment.
     #[track_caller]
     pub fn start_in(settings: &[&str], environment: &[(&str, &str)]) -> BrokerProcess {
+        BrokerProcess::start_from(&[], settings, environment, None)
+    }
+
+    /// Starts a broker by way of another program, which must become the broker.
+    #[track_caller]
+    pub fn start_by(
+        launcher: &[&str],
+        settings: &[&str],
+        environment: &[(&str, &str)],
+    ) -> BrokerProcess {
+        BrokerProcess::start_from(launcher, settings, environment, None)
+    }
+
+    #[track_caller]
+    fn start_from(
+        launcher: &[&str],
+        settings: &[&str],
+        environment: &[(&str, &str)],
+        config: Option<PathBuf>,
+    ) -> BrokerProcess {
         let data_dir = tempfile::Builder::new().prefix("sluicemq-test-").tempdir();
         let owned = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
+        let texts = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect();
         let mut broker = BrokerProcess {
-            settings: settings
-                .iter()
-                .map(|setting| (*setting).to_owned())
-                .collect(),
+            launcher: texts(launcher),
+            settings: texts(settings),
             environment: environment.iter().map(owned).collect(),
+            config,
             data_dir: data_dir.expect("The temporary folder must take a data directory."),
             running: None,
             stderr: Arc::default(),
@@ -125,9 +184,32 @@ impl BrokerProcess {
         }
     }
 
+    /// Starts the broker and kills it so long after, whether it serves by then or not.
+    #[track_caller]
+    pub fn cut_start(&mut self, after: Duration) {
+        assert!(self.running.is_none(), "the broker runs; end it before");
+        let mut command = self.command();
+        let mut child = command
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("The broker's binary must start.");
+        std::thread::sleep(after);
+        end(&mut child);
+    }
+
     fn command(&self) -> Command {
-        let mut command = Command::new(binary());
+        let mut command = match self.launcher.split_first() {
+            None => Command::new(binary()),
+            Some((program, arguments)) => {
+                let mut command = Command::new(program);
+                command.args(arguments).arg(binary());
+                command
+            }
+        };
         command.arg("--data-dir").arg(self.data_dir.path());
+        if let Some(config) = &self.config {
+            command.arg("--config").arg(config);
+        }
         let settings = USUAL_SETTINGS
             .iter()
             .copied()
@@ -220,9 +302,37 @@ impl BrokerProcess {
     /// Asks the process to end.
     #[track_caller]
     pub fn send_term(&self) {
+        self.send(Signal::TERM);
+    }
+
+    /// Stops the process as if its machine stood still.
+    #[track_caller]
+    pub fn pause(&self) {
+        self.send(Signal::STOP);
+    }
+
+    /// Lets a paused process go on.
+    #[track_caller]
+    pub fn resume(&self) {
+        self.send(Signal::CONT);
+    }
+
+    #[track_caller]
+    fn send(&self, signal: Signal) {
         let id = i32::try_from(self.running().child.id()).expect("A process id fits.");
         let id = Pid::from_raw(id).expect("A process id is not zero.");
-        rustix::process::kill_process(id, Signal::TERM).expect("Our own child can be told.");
+        rustix::process::kill_process(id, signal).expect("Our own child can be told.");
+    }
+
+    /// Takes everything from the disk of a broker that has ended.
+    #[track_caller]
+    pub fn empty_disk(&mut self) {
+        assert!(
+            self.running.is_none(),
+            "the broker still writes to its disk"
+        );
+        let data_dir = tempfile::Builder::new().prefix("sluicemq-test-").tempdir();
+        self.data_dir = data_dir.expect("The temporary folder must take a data directory.");
     }
 
     /// Waits for a process that was asked to end.
@@ -276,6 +386,23 @@ impl BrokerProcess {
         let kib = line.and_then(|line| line.trim().trim_end_matches("kB").trim().parse().ok());
         kib.map(|kib: u64| kib * 1024)
             .expect("The kernel tells VmRSS of a running process.")
+    }
+
+    /// CPU time that the process has used.
+    #[track_caller]
+    pub fn cpu_time(&self) -> Duration {
+        let path = format!("/proc/{}/stat", self.running().child.id());
+        let stat = fs::read_to_string(&path).expect("The broker must still run.");
+        // Behind the name, which may hold spaces: user and system time are fields 14 and 15.
+        let fields = stat.rsplit_once(')').map_or("", |(_, fields)| fields);
+        let fields: Vec<&str> = fields.split_whitespace().collect();
+        let ticks = |place: usize| -> u64 {
+            let field = fields.get(place).and_then(|field| field.parse().ok());
+            field.expect("The kernel tells the times of a running process.")
+        };
+        Duration::from_millis(
+            (ticks(11) + ticks(12)) * 1000 / rustix::param::clock_ticks_per_second(),
+        )
     }
 
     /// Its data directory.

@@ -127,6 +127,36 @@ impl Connection {
         connection
     }
 
+    /// Connects as guest and opens channel 1, if the broker serves within `limit`.
+    pub fn try_open(address: SocketAddr, limit: Duration) -> Option<Connection> {
+        let login = Login::default();
+        let connection = Connection::try_dial(address).ok()?;
+        let answer = |to: &str| connection.wait_within(0, &[to], limit).ok();
+        connection.try_send_octets(&PROTOCOL_HEADER).ok()?;
+        answer("connection.start")?;
+        connection.try_send(0, &login.start_ok()).then_some(())?;
+        let (tune, _) = answer("connection.tune")?;
+        let tune = Tune::read(&tune);
+        let accepted = Tune {
+            heartbeat_s: login.heartbeat_s,
+            ..tune
+        };
+        connection.try_send(0, &accepted.accept()).then_some(())?;
+        connection.wire_mut().frame_max = accepted.frame_max as usize;
+        connection.try_send(0, &open(&login.vhost)).then_some(())?;
+        answer("connection.open-ok")?;
+        connection.try_call(1, &request::channel_open(), limit)?;
+        Some(connection)
+    }
+
+    /// Sends a method and waits for the one that answers it, if it comes.
+    pub fn try_call(&self, channel: u16, method: &Method, limit: Duration) -> Option<Method> {
+        self.try_send(channel, method).then_some(())?;
+        let answer = format!("{}-ok", method.name);
+        let came = self.wait_within(channel, &[&answer], limit);
+        came.ok().map(|(method, _)| method)
+    }
+
     /// Header, start and start-ok, up to the broker's tune.
     #[track_caller]
     pub fn log_in(&self, login: &Login) -> Tune {
@@ -148,11 +178,7 @@ impl Connection {
     #[track_caller]
     pub fn expect_tune(&self) -> Tune {
         let (tune, _) = self.wait_for(0, &["connection.tune"]);
-        Tune {
-            channel_max: u16::try_from(tune.number(0)).expect("A short."),
-            frame_max: u32::try_from(tune.number(1)).expect("A long."),
-            heartbeat_s: u16::try_from(tune.number(2)).expect("A short."),
-        }
+        Tune::read(&tune)
     }
 
     /// What the broker said about itself.

@@ -14,7 +14,7 @@ pub mod socket;
 pub mod trial;
 pub mod wire;
 
-pub use broker_process::BrokerProcess;
+pub use broker_process::{BrokerProcess, SettingsFile};
 pub use channel::{Channel, Declared, Delivery, Return, expect_soon};
 pub use connection::{Close, Connection};
 pub use login::Login;

@@ -101,6 +101,14 @@ pub struct Tune {
 }
 
 impl Tune {
+    pub(crate) fn read(tune: &Method) -> Tune {
+        Tune {
+            channel_max: u16::try_from(tune.number(0)).expect("A short."),
+            frame_max: u32::try_from(tune.number(1)).expect("A long."),
+            heartbeat_s: u16::try_from(tune.number(2)).expect("A short."),
+        }
+    }
+
     /// The tune-ok that says the same.
     pub fn accept(&self) -> Method {
         let (channels, frame) = (self.channel_max.into(), self.frame_max.into());

@@ -30,7 +30,7 @@ const AS_RABBITMQ: &[&str] = &[
 /// The broker that the tests of this process share.
 enum Target {
     /// Of this workspace, started once for the whole test binary.
-    Own(BrokerProcess),
+    Own(Box<BrokerProcess>),
     /// Somebody else's.
     Foreign {
         amqp: SocketAddr,
@@ -48,7 +48,7 @@ fn target() -> &'static Target {
                 http: http.map(|http| resolve(&http)),
             }
         }
-        Err(_) => Target::Own(BrokerProcess::start_with(AS_RABBITMQ)),
+        Err(_) => Target::Own(Box::new(BrokerProcess::start_with(AS_RABBITMQ))),
     })
 }
 

@@ -59,13 +59,14 @@ pub(crate) fn whole_content<'a>(
 /// Reads a content header and checks what a publish needs of it.
 fn read_header(payload: &[u8]) -> Result<ContentHeader<'_>, ProtocolFault> {
     let header = ContentHeader::decode(payload).map_err(|_| ProtocolFault::Internal)?;
+    // rabbitmq: the weight is looked at first.
+    if header.weight != 0 {
+        return Err(ProtocolFault::HeaderExpected);
+    }
     if header.class_id != BASIC_CLASS_ID {
         return Err(ProtocolFault::HeaderOfOtherClass {
             class: header.class_id,
         });
-    }
-    if header.weight != 0 {
-        return Err(ProtocolFault::HeaderExpected);
     }
     if header.body_size > MESSAGE_SIZE_CEILING {
         return Err(ProtocolFault::BodyAnnouncedTooLarge {
@@ -137,6 +138,14 @@ impl Assembly {
         match self {
             Self::AwaitHeader(_) => 0,
             Self::AwaitBody { content, .. } => content.body.len(),
+        }
+    }
+
+    /// Size of the body that its header announced; 0 for one above `size_max`, which is not kept.
+    pub(crate) fn announced_bytes(&self, size_max: u64) -> u64 {
+        match self {
+            Self::AwaitBody { content, .. } if content.body_size <= size_max => content.body_size,
+            Self::AwaitHeader(_) | Self::AwaitBody { .. } => 0,
         }
     }
 

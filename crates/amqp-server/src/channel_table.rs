@@ -29,8 +29,44 @@ pub(crate) struct OpenChannel {
     pub(crate) touched: bool,
     /// A close-ok of the number's former life may come and means nothing.
     pub(crate) late_close_ok: bool,
-    /// The last channel.flow that we sent and that the client has not answered.
-    pub(crate) flow_asked: Option<bool>,
+    /// What we sent of channel.flow and the client has not answered.
+    pub(crate) flows_asked: FlowsAsked,
+}
+
+/// Flows of ours without an answer: a queue may turn faster than a client answers, and some clients
+/// never do.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct FlowsAsked {
+    pauses: u32,
+    resumes: u32,
+}
+
+impl FlowsAsked {
+    /// One more was sent.
+    pub(crate) fn ask(&mut self, active: bool) {
+        let count = self.of(active);
+        *count = count.saturating_add(1);
+    }
+
+    /// An answer came; it may say the opposite of what was asked. Answers false when none was due.
+    pub(crate) fn answer(&mut self, active: bool) -> bool {
+        self.echo(active) || self.echo(!active)
+    }
+
+    /// The same came back. Answers false when it was not sent.
+    pub(crate) fn echo(&mut self, active: bool) -> bool {
+        let count = self.of(active);
+        let was_asked = *count > 0;
+        *count = count.saturating_sub(1);
+        was_asked
+    }
+
+    fn of(&mut self, active: bool) -> &mut u32 {
+        match active {
+            true => &mut self.resumes,
+            false => &mut self.pauses,
+        }
+    }
 }
 
 /// All channels of a connection. Bounds: `channel_max` counted slots, 65,535 crossed ones.
@@ -83,7 +119,7 @@ impl ChannelTable {
             assembly: None,
             touched: false,
             late_close_ok,
-            flow_asked: None,
+            flows_asked: FlowsAsked::default(),
         };
         self.slots.insert(number, Slot::Open(Box::new(open)));
         self.counted += 1;
@@ -146,6 +182,14 @@ impl ChannelTable {
                 open.channel.end_turn();
             }
         }
+    }
+
+    /// All open channels.
+    pub(crate) fn all_open(&mut self) -> impl Iterator<Item = &mut OpenChannel> {
+        self.slots.values_mut().filter_map(|slot| match slot {
+            Slot::Open(open) => Some(&mut **open),
+            Slot::Closing | Slot::Crossed => None,
+        })
     }
 
     /// Takes all open channels out; the table is empty afterwards.

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use auth::Authenticator;
-use broker::{Broker, Session, Signal};
+use broker::{Broker, Session, Signal, TlsDetails};
 use broker_core::Refusal;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::task::JoinHandle;
@@ -35,17 +35,35 @@ const WRITE_STALL_MAX: Duration = Duration::from_secs(120);
 /// Time between two looks at a connection without heartbeats: quiet ones give memory back.
 const QUIET: Duration = Duration::from_secs(30);
 
+/// Time between two reads from a client whose publishes wait.
+const HELD_PEEK: Duration = Duration::from_secs(1);
+
+/// Most bytes of one such read: a frame of the size that clients usually negotiate.
+const HELD_PEEK_BYTES: usize = 128 << 10;
+
 /// Longest wait for the writer to write what is left after a connection's end.
 const FLUSH_MAX: Duration = Duration::from_secs(10);
 
-/// What all connections of a listener share.
+/// What a connection is served with.
 pub(crate) struct Context {
     pub(crate) broker: Broker,
     pub(crate) authenticator: Authenticator,
-    pub(crate) options: AmqpServerOptions,
+    pub(crate) options: Arc<AmqpServerOptions>,
+    pub(crate) tls: Option<ClientTls>,
+}
+
+/// The encryption of a connection.
+pub(crate) struct ClientTls {
+    /// For listings.
+    pub(crate) details: TlsDetails,
+    /// The client showed a certificate.
+    pub(crate) has_certificate: bool,
+    /// Whom it names.
+    pub(crate) certificate_name: Option<String>,
 }
 
 impl Context {
+    #[cfg(test)]
     pub(crate) fn new(
         broker: Broker,
         authenticator: Authenticator,
@@ -54,7 +72,17 @@ impl Context {
         Self {
             broker,
             authenticator,
-            options: options.bounded(),
+            options: Arc::new(options.bounded()),
+            tls: None,
+        }
+    }
+
+    /// The client as logins see it.
+    pub(crate) fn client(&self, endpoint: Endpoint) -> auth::Client {
+        let named = self.tls.as_ref();
+        auth::Client {
+            address: endpoint.peer.ip(),
+            certificate_name: named.and_then(|tls| tls.certificate_name.clone()),
         }
     }
 }
@@ -122,6 +150,18 @@ enum Gate {
     Pressure,
     /// Too much waits to be written to this client.
     Outbox,
+    /// What the client published waits for a queue, and it takes no messages.
+    Held,
+    /// A body is under way that memory has no room for.
+    Memory,
+    /// Its user or vhost has published as much as a limit allows, for so long.
+    Paced(Duration),
+}
+
+impl Gate {
+    fn lets_read(self) -> bool {
+        matches!(self, Gate::Open | Gate::Held | Gate::Memory)
+    }
 }
 
 /// What came first.
@@ -132,6 +172,7 @@ enum Event {
     Tick,
     Read(io::Result<usize>),
     GateOpened,
+    PauseEnded,
     Stalled,
 }
 
@@ -197,11 +238,14 @@ impl<R: AsyncRead + Unpin> Running<R> {
                 Event::Tick => self.tick(gate),
                 Event::Read(Ok(0)) => Err(End::Dropped("client closed the socket".into())),
                 Event::Read(Err(error)) => Err(End::Dropped(format!("socket failed: {error}"))),
-                Event::Read(Ok(_)) => {
+                Event::Read(Ok(count)) => {
+                    self.session.received(count);
                     self.watch.heard();
                     self.turn().await
                 }
                 Event::GateOpened => Ok(()),
+                // What was read before the pause goes first.
+                Event::PauseEnded => self.turn().await,
                 Event::Stalled => Err(End::Dropped(format!(
                     "client does not read: nothing could be written for {} s",
                     WRITE_STALL_MAX.as_secs()
@@ -228,6 +272,15 @@ impl<R: AsyncRead + Unpin> Running<R> {
             return Gate::Outbox;
         }
         self.stalled = None;
+        if self.serving.is_paused() {
+            return Gate::Paced(self.session.pause().unwrap_or_default());
+        }
+        if self.session.is_held() {
+            return Gate::Held;
+        }
+        if self.serving.lacks_memory() {
+            return Gate::Memory;
+        }
         // Only publishers add to the pressure; whoever consumes is read, its acks free memory.
         if self.serving.published() && self.session.must_wait() {
             return Gate::Pressure;
@@ -249,6 +302,10 @@ impl<R: AsyncRead + Unpin> Running<R> {
             stalled,
             ..
         } = self;
+        let pause = match gate {
+            Gate::Paced(pause) => pause,
+            _ => Duration::ZERO,
+        };
         let stall_end = stalled.map_or_else(Instant::now, |(since, _)| since) + WRITE_STALL_MAX;
         tokio::select! {
             biased;
@@ -256,8 +313,10 @@ impl<R: AsyncRead + Unpin> Running<R> {
             () = outbox.lost() => Event::Lost,
             signal = session.signal() => Event::Signal(signal),
             _ = ticks.tick() => Event::Tick,
-            count = input.fill(reader), if gate == Gate::Open => Event::Read(count),
+            count = read(input, reader, gate), if gate.lets_read() => Event::Read(count),
             () = session.room(), if gate == Gate::Pressure => Event::GateOpened,
+            () = session.released(), if gate == Gate::Held => Event::GateOpened,
+            () = tokio::time::sleep(pause), if matches!(gate, Gate::Paced(_)) => Event::PauseEnded,
             eased = tokio::time::timeout_at(stall_end, outbox.eased()), if gate == Gate::Outbox => {
                 self.after_stall(eased.is_ok())
             }
@@ -357,6 +416,20 @@ impl<R> Drop for Running<R> {
             runtime.spawn(async move { session.close().await });
         }
     }
+}
+
+/// Reads what came. Of a held client a little is read once in a while: it may close, or begin to
+/// consume, and is then held no more.
+async fn read<R: AsyncRead + Unpin>(
+    input: &mut Input,
+    reader: &mut R,
+    gate: Gate,
+) -> io::Result<usize> {
+    if gate != Gate::Open {
+        tokio::time::sleep(HELD_PEEK).await;
+        return input.fill_at_most(reader, HELD_PEEK_BYTES).await;
+    }
+    input.fill(reader).await
 }
 
 fn closed(refusal: &Refusal) -> End {

@@ -76,7 +76,7 @@ impl Serving {
     async fn other(&mut self, frame: Frame<'_>, method: OtherMethod) -> Outcome {
         let number = frame.channel;
         match method.call {
-            AMQPClass::Connection(call) if number == 0 => self.connection(call),
+            AMQPClass::Connection(call) if number == 0 => self.connection(call).await,
             AMQPClass::Channel(call) if number != 0 => self.channel(number, call).await,
             _ => self.on_open_channel(frame, method).await,
         }

@@ -75,6 +75,9 @@ pub(crate) enum ProtocolFault {
     /// A method that channel 0 takes only in another state.
     #[error("unexpected method in connection state running")]
     UnexpectedInRunning,
+    /// A method in place of connection.open.
+    #[error("unexpected method in connection state opening")]
+    UnexpectedInOpening,
     /// A method that only servers send, or that does not belong on this channel.
     #[error("unimplemented method")]
     UnimplementedMethod,
@@ -98,12 +101,22 @@ impl ProtocolFault {
             Self::Method { code, .. } => *code,
             Self::Frame(fault) => fault.reply_code(),
             Self::Internal => ReplyCode::InternalError,
-            Self::ChannelNotOpen | Self::ChannelOpenTwice | Self::UnexpectedInRunning => {
-                ReplyCode::ChannelError
-            }
+            Self::ChannelNotOpen
+            | Self::ChannelOpenTwice
+            | Self::UnexpectedInRunning
+            | Self::UnexpectedInOpening => ReplyCode::ChannelError,
             Self::UnimplementedMethod => ReplyCode::CommandInvalid,
             Self::FlowNotImplemented => ReplyCode::NotImplemented,
             Self::AssemblyFull { .. } => ReplyCode::ResourceError,
+        }
+    }
+
+    /// The method that is at fault when this is found in a content.
+    // rabbitmq: a property block that cannot be read names no method
+    pub(crate) fn method_of_content(&self) -> MethodId {
+        match self {
+            Self::Internal => MethodId::NONE,
+            _ => MethodId::BASIC_PUBLISH,
         }
     }
 

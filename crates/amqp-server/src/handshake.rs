@@ -1,8 +1,8 @@
 //! From the first byte to connection.open-ok.
 //!
 //! The states are types: each owns what was settled so far and has one way on, the method that
-//! is due. Whatever else comes ends the connection without a word, after a delay that makes
-//! guessing slow. Knows SASL only by `auth`'s answers and sessions only by opening one.
+//! is due. Whatever else comes ends the connection, until the terms are settled without a word and
+//! after a delay that makes guessing slow. Knows SASL only by `auth`'s answers and sessions only by opening one.
 
 mod greeting;
 mod login;
@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use amqp::protocol::{AMQPClass, connection};
-use amqp::{FrameDecoder, ProtocolHeader, Table, encode_method};
+use amqp::{FrameDecoder, FrameFault, ProtocolHeader, Table, encode_method};
 use broker::{Session, SessionOptions};
 use broker_core::{Refusal, UserName, VhostName};
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -21,7 +21,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::client_traits::ClientTraits;
 use crate::connection::{Context, Endpoint};
-use crate::fault::MethodId;
+use crate::fault::{MethodId, ProtocolFault};
 use crate::input::Input;
 use crate::linger;
 use crate::outbox::FrameOutbox;
@@ -56,6 +56,12 @@ pub(crate) enum HandshakeFault {
     /// The client broke the protocol; it hears nothing.
     #[error("{0}")]
     Protocol(String),
+    /// A frame that is no method on channel 0; who has agreed on the terms hears so.
+    #[error("{}", .0.explanation())]
+    OtherFrame(FrameFault),
+    /// A method that is not due; likewise.
+    #[error("method {}/{} in connection state {state}", at.class, at.method)]
+    OtherMethod { at: MethodId, state: &'static str },
     /// The client may not log in. It hears so only if it can bear that.
     #[error("login refused: {reason}")]
     Login {
@@ -133,7 +139,10 @@ async fn part(
             wire.end().await;
             linger::until_eof(&mut wire.reader, linger::AFTER_END).await;
         }
-        HandshakeFault::Protocol(_) | HandshakeFault::Login { close: None, .. } => {
+        HandshakeFault::Protocol(_)
+        | HandshakeFault::OtherFrame(_)
+        | HandshakeFault::OtherMethod { .. }
+        | HandshakeFault::Login { close: None, .. } => {
             linger::until_eof(&mut wire.reader, delay).await;
         }
         HandshakeFault::Login {
@@ -181,9 +190,10 @@ impl AwaitHeader {
         if !header.is_served() {
             return Err(HandshakeFault::OtherProtocol(header));
         }
+        let has_certificate = context.tls.as_ref().is_some_and(|tls| tls.has_certificate);
         wire.send(&greeting::start(
             &context.options.identity,
-            &context.authenticator.offer(),
+            &context.authenticator.offer(has_certificate),
         ))
         .await?;
         Ok(AwaitStartOk)
@@ -263,11 +273,12 @@ impl AwaitOpen {
         endpoint: Endpoint,
         context: &Context,
     ) -> Result<Ready, HandshakeFault> {
-        let (method, _) = wire.method().await?;
-        let connection::AMQPMethod::Open(open) = method else {
-            return Err(unexpected(&method, "opening"));
-        };
         let tuned = self.tuned;
+        let open = wire.method().await.and_then(|(method, _)| match method {
+            connection::AMQPMethod::Open(open) => Ok(open),
+            method => Err(unexpected(&method, "opening")),
+        });
+        let open = open.map_err(|fault| fault.told(tuned.heartbeat_s))?;
         let AwaitTuneOk {
             user,
             mechanism,
@@ -276,6 +287,14 @@ impl AwaitOpen {
             ..
         } = self.known;
         let vhost = VhostName::new(open.virtual_host.as_str());
+        let delay = context
+            .broker
+            .connection_delay(&user, &vhost)
+            .map_err(|refusal| refused(&refusal, tuned.heartbeat_s))?;
+        if !delay.is_zero() {
+            tracing::info!(%user, %vhost, ?delay, "connections come too fast; this one waits");
+            tokio::time::sleep(delay).await;
+        }
         let outbox = Arc::new(FrameOutbox::new(tuned.frame_max));
         let session = context
             .broker
@@ -290,6 +309,7 @@ impl AwaitOpen {
                 frame_max: tuned.frame_max,
                 heartbeat_s: tuned.heartbeat_s,
                 mechanism,
+                tls: context.tls.as_ref().map(|tls| tls.details.clone()),
             })
             .map_err(|refusal| refused(&refusal, tuned.heartbeat_s))?;
         // Said through the outbox, so that it comes before anything else the session says.
@@ -356,13 +376,28 @@ fn refused(refusal: &Refusal, heartbeat_s: u16) -> HandshakeFault {
     }
 }
 
-fn unexpected(method: &connection::AMQPMethod, state: &str) -> HandshakeFault {
+fn unexpected(method: &connection::AMQPMethod, state: &'static str) -> HandshakeFault {
     if matches!(method, connection::AMQPMethod::Close(_)) {
         return HandshakeFault::ClosedByClient;
     }
     let method = AMQPClass::Connection(method.clone());
-    let (class, id) = (method.get_amqp_class_id(), method.get_amqp_method_id());
-    HandshakeFault::Protocol(format!("method {class}/{id} in connection state {state}"))
+    let at = MethodId {
+        class: method.get_amqp_class_id(),
+        method: method.get_amqp_method_id(),
+    };
+    HandshakeFault::OtherMethod { at, state }
+}
+
+impl HandshakeFault {
+    /// The fault as a client hears it that has agreed on the terms: with a close.
+    fn told(self, heartbeat_s: u16) -> Self {
+        let close = match self {
+            Self::OtherFrame(fault) => Close::fault(&ProtocolFault::Frame(fault), MethodId::NONE),
+            Self::OtherMethod { at, .. } => Close::fault(&ProtocolFault::UnexpectedInOpening, at),
+            other => return other,
+        };
+        Self::Open { close, heartbeat_s }
+    }
 }
 
 /// A method as the bytes of its frame.

@@ -43,11 +43,23 @@ impl Input {
         &mut self,
         reader: &mut (impl AsyncRead + Unpin),
     ) -> io::Result<usize> {
+        self.fill_at_most(reader, READ_BYTES_MAX).await
+    }
+
+    /// As [`Input::fill`], of at most so many bytes.
+    ///
+    /// # Errors
+    /// What the socket says.
+    pub(crate) async fn fill_at_most(
+        &mut self,
+        reader: &mut (impl AsyncRead + Unpin),
+        bytes_max: usize,
+    ) -> io::Result<usize> {
         self.want = self.want.max(READ_BYTES_MIN);
         self.bytes.reserve(self.want);
         let want = self.want;
         // `take` bounds the read even where the buffer has more room than was asked for.
-        let mut bounded = reader.take(READ_BYTES_MAX as u64);
+        let mut bounded = reader.take(bytes_max as u64);
         let count = bounded.read_buf(&mut self.bytes).await?;
         if count >= want {
             self.want = (want * 2).min(READ_BYTES_MAX);

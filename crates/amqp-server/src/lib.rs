@@ -29,7 +29,8 @@ mod out_buffer;
 mod outbox;
 mod writer;
 
-pub use listener::AmqpServer;
+pub use listener::{AmqpServer, TlsDoor};
 pub use options::{
-    AmqpServerOptions, FRAME_SIZE_CEILING, FRAME_SIZE_MIN, MESSAGE_SIZE_CEILING, ServerIdentity,
+    AmqpServerOptions, FRAME_SIZE_CEILING, FRAME_SIZE_MIN, LiveOptions, MESSAGE_SIZE_CEILING,
+    ServerIdentity,
 };

@@ -6,23 +6,53 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use auth::Authenticator;
-use broker::Broker;
+use broker::{Broker, TlsDetails};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use crate::connection::{Context, Endpoint, serve_connection};
-use crate::options::AmqpServerOptions;
+use tls::{Accepted, CertificateName, TlsAcceptor};
+
+use crate::connection::{ClientTls, Context, Endpoint, serve_connection};
+use crate::options::LiveOptions;
 use crate::socket;
 
 /// Pause after an accept that failed for want of descriptors or memory; accepting again at once
 /// would only burn the processor.
 const SHORTAGE_PAUSE: Duration = Duration::from_millis(200);
 
+/// What a server over TLS needs.
+#[derive(Clone)]
+pub struct TlsDoor {
+    /// Does the handshakes.
+    pub acceptor: TlsAcceptor,
+    /// Which name of a client's certificate the user's name is.
+    pub login_from: CertificateName,
+}
+
 /// A listening AMQP 0-9-1 server.
 pub struct AmqpServer {
     listener: std::net::TcpListener,
-    context: Arc<Context>,
+    host: Arc<Host>,
+}
+
+/// What all connections of a server share.
+struct Host {
+    broker: Broker,
+    authenticator: Authenticator,
+    options: LiveOptions,
+    tls: Option<TlsDoor>,
+}
+
+impl Host {
+    fn context(&self, tls: Option<ClientTls>) -> Arc<Context> {
+        Arc::new(Context {
+            broker: self.broker.clone(),
+            authenticator: self.authenticator.clone(),
+            options: self.options.now(),
+            tls,
+        })
+    }
 }
 
 impl AmqpServer {
@@ -35,13 +65,42 @@ impl AmqpServer {
         address: SocketAddr,
         broker: Broker,
         authenticator: Authenticator,
-        options: AmqpServerOptions,
+        options: impl Into<LiveOptions>,
     ) -> io::Result<Self> {
-        let context = Context::new(broker, authenticator, options);
-        let listener = socket::listen(address, context.options.backlog)?;
+        let options = options.into();
+        let listener = socket::listen(address, options.now().backlog)?;
         Ok(Self {
             listener,
-            context: Arc::new(context),
+            host: Arc::new(Host {
+                broker,
+                authenticator,
+                options,
+                tls: None,
+            }),
+        })
+    }
+
+    /// As [`AmqpServer::bind`], over TLS.
+    ///
+    /// # Errors
+    /// What the system says about the address.
+    pub fn bind_tls(
+        address: SocketAddr,
+        broker: Broker,
+        authenticator: Authenticator,
+        options: impl Into<LiveOptions>,
+        door: TlsDoor,
+    ) -> io::Result<Self> {
+        let options = options.into();
+        let listener = socket::listen(address, options.now().backlog)?;
+        Ok(Self {
+            listener,
+            host: Arc::new(Host {
+                broker,
+                authenticator,
+                options,
+                tls: Some(door),
+            }),
         })
     }
 
@@ -55,7 +114,7 @@ impl AmqpServer {
 
     /// Serves until `shutdown` is cancelled; then closes the listener, tells every connection
     /// (320) and returns when all have ended, at the latest after
-    /// [`AmqpServerOptions::shutdown_grace`].
+    /// [`AmqpServerOptions::shutdown_grace`](crate::AmqpServerOptions::shutdown_grace).
     ///
     /// # Errors
     /// The listening socket could not be handed to the runtime.
@@ -67,7 +126,7 @@ impl AmqpServer {
                 () = shutdown.cancelled() => break,
                 accepted = listener.accept() => match accepted {
                     Ok((stream, peer)) => {
-                        admit(&mut connections, &self.context, stream, peer, &shutdown);
+                        admit(&mut connections, &self.host, stream, peer, &shutdown);
                     }
                     Err(error) => {
                         tracing::warn!(%error, "accept failed");
@@ -80,20 +139,21 @@ impl AmqpServer {
             }
         }
         drop(listener);
-        end_all(connections, self.context.options.shutdown_grace).await;
+        end_all(connections, self.host.options.now().shutdown_grace).await;
         Ok(())
     }
 }
 
 fn admit(
     connections: &mut JoinSet<()>,
-    context: &Arc<Context>,
+    host: &Arc<Host>,
     stream: TcpStream,
     peer: SocketAddr,
     shutdown: &CancellationToken,
 ) {
-    if connections.len() >= context.options.connections_max {
-        tracing::warn!(%peer, limit = context.options.connections_max, "connection table full");
+    let connections_max = host.options.now().connections_max;
+    if connections.len() >= connections_max {
+        tracing::warn!(%peer, limit = connections_max, "connection table full");
         return;
     }
     let local = match socket::prepare(&stream).and_then(|()| stream.local_addr()) {
@@ -103,16 +163,65 @@ fn admit(
             return;
         }
     };
-    let (reader, writer) = stream.into_split();
     let endpoint = Endpoint { peer, local };
-    let context = Arc::clone(context);
-    connections.spawn(serve_connection(
-        reader,
-        writer,
-        endpoint,
-        context,
-        shutdown.clone(),
-    ));
+    let (host, shutdown) = (Arc::clone(host), shutdown.clone());
+    match host.tls.clone() {
+        Some(door) => {
+            connections.spawn(serve_encrypted(stream, door, endpoint, host, shutdown));
+        }
+        None => {
+            let (reader, writer) = stream.into_split();
+            let context = host.context(None);
+            connections.spawn(serve_connection(
+                reader, writer, endpoint, context, shutdown,
+            ));
+        }
+    }
+}
+
+/// Does the TLS handshake, which has the time that a login has, then serves the connection.
+async fn serve_encrypted(
+    stream: TcpStream,
+    door: TlsDoor,
+    endpoint: Endpoint,
+    host: Arc<Host>,
+    shutdown: CancellationToken,
+) {
+    let patience = host.options.now().handshake_timeout;
+    let accepted = tokio::select! {
+        () = shutdown.cancelled() => return,
+        accepted = tokio::time::timeout(patience, door.acceptor.accept(stream)) => accepted,
+    };
+    let accepted = match accepted {
+        Ok(Ok(accepted)) => accepted,
+        Ok(Err(error)) => {
+            tracing::info!(peer = %endpoint.peer, %error, "TLS handshake failed");
+            return;
+        }
+        Err(_) => {
+            tracing::info!(peer = %endpoint.peer, "TLS handshake timed out");
+            return;
+        }
+    };
+    let context = host.context(Some(client_tls(&accepted, door.login_from)));
+    let (reader, writer) = tokio::io::split(accepted.stream);
+    serve_connection(reader, writer, endpoint, context, shutdown).await;
+}
+
+fn client_tls(accepted: &Accepted, login_from: CertificateName) -> ClientTls {
+    let shown = accepted.certificate.as_ref();
+    ClientTls {
+        details: TlsDetails {
+            protocol: accepted.protocol.clone(),
+            cipher_suite: accepted.cipher_suite.clone(),
+            subject: shown.map(|certificate| certificate.subject.clone()),
+            issuer: shown.map(|certificate| certificate.issuer.clone()),
+            validity: shown.map(|certificate| certificate.validity.clone()),
+            serial_number: shown.map(|certificate| certificate.serial_number.clone()),
+        },
+        has_certificate: shown.is_some(),
+        certificate_name: shown.and_then(|certificate| certificate.name(login_from)),
+    }
 }
 
 async fn end_all(mut connections: JoinSet<()>, grace: Duration) {

@@ -1,6 +1,9 @@
 //! What the operator decides about AMQP connections, as values with RabbitMQ's defaults.
 
+use std::sync::Arc;
 use std::time::Duration;
+
+use arc_swap::ArcSwap;
 
 /// The smallest frame size that may be negotiated: the protocol's own minimum. RabbitMQ refuses
 /// below 8192 and thereby shuts out old Node clients.
@@ -71,6 +74,28 @@ impl AmqpServerOptions {
         self.connections_max = self.connections_max.max(1);
         self.backlog = self.backlog.max(1);
         self
+    }
+}
+
+/// Options that can be replaced while servers run. Connections that come later go by them; those
+/// that are open keep what they were told. Clones share one value.
+#[derive(Clone, Debug)]
+pub struct LiveOptions(Arc<ArcSwap<AmqpServerOptions>>);
+
+impl LiveOptions {
+    /// Replaces them.
+    pub fn set(&self, options: AmqpServerOptions) {
+        self.0.store(Arc::new(options.bounded()));
+    }
+
+    pub(crate) fn now(&self) -> Arc<AmqpServerOptions> {
+        self.0.load_full()
+    }
+}
+
+impl From<AmqpServerOptions> for LiveOptions {
+    fn from(options: AmqpServerOptions) -> Self {
+        Self(Arc::new(ArcSwap::from_pointee(options.bounded())))
     }
 }
 

@@ -11,7 +11,7 @@ use amqp::{
     BasicAck, BasicDeliver, BasicGetOk, BasicNack, BasicReturn, Content, ContentByReference,
     FrameEncoder, HEARTBEAT_FRAME, Properties, ReplyCode, encode_ack, encode_method, encode_nack,
 };
-use broker::{MessageView, OUTBOX_MARK, Outbox, Outgoing};
+use broker::{MessageView, OUTBOX_MARK, Outbox, Outgoing, Sent};
 use bytes::{Buf, Bytes};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
@@ -38,6 +38,7 @@ struct State {
     /// Bytes that the writer took and has not written yet.
     in_flight: usize,
     written_total: u64,
+    writes: u64,
     /// The broker was told of a full outbox and waits to hear that it is drained.
     over_mark: bool,
     /// The broker's pushes are not wanted any more: a close was said.
@@ -194,6 +195,7 @@ impl FrameOutbox {
         let mut state = self.state.lock();
         state.in_flight = state.in_flight.saturating_sub(count);
         state.written_total += count as u64;
+        state.writes += 1;
         let bytes = state.bytes();
         let drained = state.over_mark && bytes < OUTBOX_MARK / 2;
         if drained {
@@ -253,6 +255,15 @@ impl FrameOutbox {
 }
 
 impl Outbox for FrameOutbox {
+    fn sent(&self) -> Sent {
+        let state = self.state.lock();
+        Sent {
+            octets: state.written_total,
+            writes: state.writes,
+            pending_octets: state.bytes() as u64,
+        }
+    }
+
     fn push(&self, channel: u16, out: &[Outgoing<'_>]) -> usize {
         self.append(|state| {
             if state.sealed {
@@ -304,7 +315,17 @@ fn encode(encoder: &FrameEncoder, buffer: &mut OutBuffer, channel: u16, item: &O
             };
             encode_nack(buffer.small(), channel, nack);
         }
-        Outgoing::Return { message } => encode_return(encoder, buffer, channel, message),
+        // rabbitmq: the text of a return is the bare name.
+        Outgoing::Return { message } => {
+            let why = (ReplyCode::NoRoute.number(), ReplyCode::NoRoute.name());
+            encode_return(encoder, buffer, channel, why, message);
+        }
+        Outgoing::ReturnFull { message, queue } => {
+            let text = format!("queue '{queue}' full");
+            let why = (ReplyCode::ContentTooLarge.number(), text.as_str());
+            encode_return(encoder, buffer, channel, why, message);
+        }
+        Outgoing::CommitOk => encode_method(buffer.small(), channel, &reply::tx_commit_ok()),
         Outgoing::CancelConsumer { consumer_tag } => {
             encode_method(buffer.small(), channel, &reply::cancel(consumer_tag));
         }
@@ -331,12 +352,12 @@ fn encode_return(
     encoder: &FrameEncoder,
     buffer: &mut OutBuffer,
     channel: u16,
+    why: (u16, &str),
     message: &MessageView<'_>,
 ) {
-    // rabbitmq: the text of a return is the bare name.
     let returned = BasicReturn {
-        reply_code: ReplyCode::NoRoute.number(),
-        reply_text: ReplyCode::NoRoute.name(),
+        reply_code: why.0,
+        reply_text: why.1,
         exchange: message.exchange,
         routing_key: message.routing_key,
     };

@@ -45,10 +45,14 @@ pub(crate) struct Serving {
     message_size_max: u64,
     assembly_bytes: u64,
     assembly_bytes_max: u64,
+    /// Bodies that are announced and not complete, by their whole sizes.
+    announced_bytes: u64,
     /// connection.blocked was said and not yet taken back.
     blocked: bool,
     /// The last turn published something.
     published: bool,
+    /// The last turn ended early, for the client publishes faster than it may.
+    paused: bool,
 }
 
 impl Serving {
@@ -69,9 +73,11 @@ impl Serving {
             decoder: FrameDecoder::new(tuned.frame_max),
             message_size_max,
             assembly_bytes: 0,
+            announced_bytes: 0,
             assembly_bytes_max: ASSEMBLY_BYTES_MIN.max(4 * message_size_max),
             blocked: false,
             published: false,
+            paused: false,
         }
     }
 
@@ -89,11 +95,22 @@ impl Serving {
         self.published
     }
 
+    /// Whether the last turn ended early, since the client publishes faster than it may.
+    pub(crate) fn is_paused(&self) -> bool {
+        self.paused
+    }
+
     /// Handles all whole frames of `bytes`; answers how many bytes that took.
+    /// Stops early behind a publish after which the client has to wait.
     pub(crate) async fn frames(&mut self, bytes: &[u8]) -> (usize, Result<(), End>) {
         self.published = false;
+        self.paused = false;
         let mut at = 0;
         loop {
+            if self.published && self.session.pause().is_some() {
+                self.paused = true;
+                return (at, Ok(()));
+            }
             let (frame, used) = match self.decoder.next(&bytes[at..]) {
                 Ok(Some(cut)) => cut,
                 Ok(None) => return (at, Ok(())),
@@ -208,7 +225,7 @@ impl Serving {
             }
             Signal::Flow { channel, active } => {
                 if let Some(open) = self.channels.open(channel) {
-                    open.flow_asked = Some(active);
+                    open.flows_asked.ask(active);
                     self.outbox.reply(channel, &reply::flow(active));
                 }
                 Ok(())
@@ -306,11 +323,21 @@ impl Serving {
             return Err(Cause::from(ProtocolFault::ContentWithoutPublish).at(MethodId::NONE));
         };
         self.assembly_bytes -= assembly.kept_bytes() as u64;
+        let announced = assembly.announced_bytes(self.message_size_max);
         let step = match frame.kind {
             FrameKind::Header => assembly.header(frame.payload),
             _ => assembly.body(frame.payload, self.message_size_max),
         };
-        match step.map_err(|fault| Cause::from(fault).at(MethodId::BASIC_PUBLISH))? {
+        let next = match &step {
+            Ok(Step::More(assembly)) => assembly.announced_bytes(self.message_size_max),
+            _ => 0,
+        };
+        self.announce(announced, next);
+        let failed = |fault: ProtocolFault| {
+            let at = fault.method_of_content();
+            Cause::from(fault).at(at)
+        };
+        match step.map_err(failed)? {
             Step::More(assembly) => self.keep(number, assembly)?,
             Step::Complete(content) => self.assembled(number, &content)?,
         }
@@ -338,7 +365,21 @@ impl Serving {
             .and_then(|open| open.assembly.take())
         {
             self.assembly_bytes -= assembly.kept_bytes() as u64;
+            self.announce(assembly.announced_bytes(self.message_size_max), 0);
         }
+    }
+
+    /// What is announced is charged before it arrives.
+    fn announce(&mut self, before: u64, after: u64) {
+        if before != after {
+            self.announced_bytes = self.announced_bytes - before + after;
+            self.session.announce(before, after);
+        }
+    }
+
+    /// Whether a body is under way that memory has no room for.
+    pub(crate) fn lacks_memory(&self) -> bool {
+        self.announced_bytes > 0 && self.session.lacks_memory()
     }
 
     fn assembled(&mut self, number: u16, content: &assembler::Content) -> Result<(), Failure> {
@@ -372,6 +413,13 @@ impl Serving {
         open.channel
             .publish(publish)
             .map_err(|refusal| Cause::from(refusal).at(MethodId::BASIC_PUBLISH))
+    }
+}
+
+/// What a lost connection announced will not come.
+impl Drop for Serving {
+    fn drop(&mut self) {
+        self.session.announce(self.announced_bytes, 0);
     }
 }
 

@@ -14,7 +14,7 @@ use crate::basic::{
 };
 use crate::content_header::BASIC_CLASS_ID;
 use crate::layout::{Layout, Misfit};
-use crate::notation::push_binary;
+use crate::notation::push_octets;
 use crate::reply_code::ReplyCode;
 use crate::value::Table;
 use crate::wire::Reader;
@@ -110,7 +110,7 @@ impl MethodFault {
             Self::Malformed { .. } if channel == 0 => String::new(),
             Self::UnknownMethod { .. } | Self::Malformed { .. } => {
                 let mut text = "cannot decode ".to_owned();
-                push_binary(&mut text, arguments);
+                push_octets(&mut text, arguments);
                 text
             }
             Self::NotUtf8 { .. } => "Malformed UTF-8 in shortstr".to_owned(),
@@ -123,9 +123,10 @@ impl MethodFault {
         match *self {
             Self::UnknownClass { .. } => (0, 0),
             Self::Malformed { .. } if channel == 0 => (0, 0),
-            Self::UnknownMethod { class, method }
-            | Self::Malformed { class, method }
-            | Self::NotUtf8 { class, method } => (class, method),
+            Self::NotUtf8 { .. } => (0, 0),
+            Self::UnknownMethod { class, method } | Self::Malformed { class, method } => {
+                (class, method)
+            }
         }
     }
 }

@@ -20,6 +20,22 @@ pub(crate) fn push_binary(text: &mut String, octets: &[u8]) {
     text.push_str(">>");
 }
 
+/// Octets that the longest reply text has room for.
+const OCTETS_SHOWN_MAX: usize = 128;
+
+/// Appends a binary as numbers, whatever it holds, and on one line. What is beyond the longest
+/// reply text is left out.
+// erlang: ~w of a binary
+pub(crate) fn push_octets(text: &mut String, octets: &[u8]) {
+    text.push_str("<<");
+    for (at, octet) in octets.iter().take(OCTETS_SHOWN_MAX).enumerate() {
+        let comma = if at == 0 { "" } else { "," };
+        // Writing to a string cannot fail.
+        let _ = write!(text, "{comma}{octet}");
+    }
+    text.push_str(">>");
+}
+
 fn push_content(text: &mut String, octets: &[u8]) {
     let utf8 = std::str::from_utf8(octets)
         .ok()
@@ -97,6 +113,14 @@ mod tests {
         let mut text = String::new();
         push_binary(&mut text, octets);
         assert_eq!(text, expected);
+    }
+
+    #[test]
+    fn octets_can_be_shown_as_numbers_whatever_they_are() {
+        let mut text = String::new();
+        push_octets(&mut text, b"x\0");
+        push_octets(&mut text, b"");
+        assert_eq!(text, "<<120,0>><<>>");
     }
 
     #[test]

@@ -3,6 +3,8 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use arc_swap::ArcSwap;
+
 use crate::mechanism::{Claim, Malformed, Mechanism};
 use crate::password::{HashedPassword, HashingAlgorithm, UnknownAlgorithm, UnreadableHash};
 
@@ -41,7 +43,7 @@ impl Default for AuthPolicy {
     fn default() -> Self {
         let guest = || "guest".to_owned();
         Self {
-            mechanisms: Mechanism::ALL.to_vec(),
+            mechanisms: vec![Mechanism::Anonymous, Mechanism::AmqPlain, Mechanism::Plain],
             loopback_users: vec![guest()],
             anonymous: Some((guest(), guest())),
         }
@@ -81,6 +83,9 @@ pub enum AuthRefusal {
         /// Its name as the client gave it.
         mechanism: String,
     },
+    /// EXTERNAL without a certificate that holds a name.
+    #[error("the client shows no certificate with a name that `tls.login_from` asks for")]
+    NoCertificateName,
     /// The response does not have the mechanism's form.
     #[error(transparent)]
     Malformed(#[from] Malformed),
@@ -140,10 +145,28 @@ impl AuthRefusal {
     }
 }
 
-/// Decides logins. Cheap to clone.
+/// Where a client comes from, and whom its certificate names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Client {
+    /// Its address.
+    pub address: IpAddr,
+    /// The name in its TLS certificate, if it showed one.
+    pub certificate_name: Option<String>,
+}
+
+impl From<IpAddr> for Client {
+    fn from(address: IpAddr) -> Self {
+        Self {
+            address,
+            certificate_name: None,
+        }
+    }
+}
+
+/// Decides logins. Cheap to clone; clones share one policy.
 #[derive(Clone)]
 pub struct Authenticator {
-    policy: Arc<AuthPolicy>,
+    policy: Arc<ArcSwap<AuthPolicy>>,
     directory: Arc<dyn UserDirectory>,
     /// Hashed when there is no user to hash for, so that the time does not tell who exists.
     decoy: HashedPassword,
@@ -151,38 +174,45 @@ pub struct Authenticator {
 
 impl Authenticator {
     /// An authenticator over a directory.
-    pub fn new(mut policy: AuthPolicy, directory: Arc<dyn UserDirectory>) -> Self {
-        if policy.anonymous.is_none() {
-            policy
-                .mechanisms
-                .retain(|mechanism| *mechanism != Mechanism::Anonymous);
-        }
-        policy.mechanisms.sort_unstable();
-        policy.mechanisms.dedup();
+    pub fn new(policy: AuthPolicy, directory: Arc<dyn UserDirectory>) -> Self {
         let decoy = HashedPassword::new(HashingAlgorithm::Sha256, b"");
         Self {
-            policy: Arc::new(policy),
+            policy: Arc::new(ArcSwap::from_pointee(settled(policy))),
             directory,
             decoy,
         }
     }
 
-    /// Names on offer, in the order of [`Mechanism::ALL`].
-    pub fn mechanism_names(&self) -> impl Iterator<Item = &'static str> + '_ {
-        self.policy
-            .mechanisms
-            .iter()
+    /// Decides by another policy from now on.
+    pub fn set_policy(&self, policy: AuthPolicy) {
+        self.policy.store(Arc::new(settled(policy)));
+    }
+
+    /// Names on offer to a client, in the order of [`Mechanism::ALL`]. EXTERNAL is on offer to
+    /// those only that showed a certificate.
+    // rabbitmq: auth_mechanism_ssl, should_offer
+    pub fn mechanism_names(&self, has_certificate: bool) -> Vec<&'static str> {
+        let policy = self.policy.load();
+        let offered = policy.mechanisms.iter();
+        offered
+            .filter(|mechanism| has_certificate || **mechanism != Mechanism::External)
             .map(|mechanism| mechanism.name())
+            .collect()
     }
 
     /// Names on offer as connection.start carries them, with a space between.
-    pub fn offer(&self) -> String {
-        self.mechanism_names().collect::<Vec<_>>().join(" ")
+    pub fn offer(&self, has_certificate: bool) -> String {
+        self.mechanism_names(has_certificate).join(" ")
     }
 
-    /// Decides a SASL login from a client at `peer`.
-    pub fn authenticate(&self, mechanism: &str, response: &[u8], peer: IpAddr) -> AuthOutcome {
-        self.decide(mechanism, response, peer)
+    /// Decides a SASL login.
+    pub fn authenticate(
+        &self,
+        mechanism: &str,
+        response: &[u8],
+        client: impl Into<Client>,
+    ) -> AuthOutcome {
+        self.decide(mechanism, response, &client.into())
             .unwrap_or_else(AuthOutcome::Refused)
     }
 
@@ -196,22 +226,48 @@ impl Authenticator {
         &self,
         name: &str,
         response: &[u8],
-        peer: IpAddr,
+        client: &Client,
     ) -> Result<AuthOutcome, AuthRefusal> {
+        let policy = self.policy.load();
+        let not_offered = || AuthRefusal::MechanismNotOffered {
+            mechanism: name.to_owned(),
+        };
         let mechanism = Mechanism::by_name(name)
-            .filter(|mechanism| self.policy.mechanisms.contains(mechanism))
-            .ok_or_else(|| AuthRefusal::MechanismNotOffered {
-                mechanism: name.to_owned(),
-            })?;
-        match (mechanism.read(response)?, &self.policy.anonymous) {
-            (Claim::Password { user, password }, _) => self.log_in(&user, &password, peer),
-            (Claim::Nobody, Some((user, password))) => {
-                self.log_in(user.as_bytes(), password.as_bytes(), peer)
+            .filter(|mechanism| policy.mechanisms.contains(mechanism))
+            .ok_or_else(not_offered)?;
+        match mechanism.read(response)? {
+            Claim::Password { user, password } => self.log_in(&user, &password, client.address),
+            Claim::Nobody => {
+                let (user, password) = policy.anonymous.as_ref().ok_or_else(not_offered)?;
+                self.log_in(user.as_bytes(), password.as_bytes(), client.address)
             }
-            (Claim::Nobody, None) => Err(AuthRefusal::MechanismNotOffered {
-                mechanism: name.to_owned(),
-            }),
+            Claim::Certificate => {
+                let name = client.certificate_name.as_deref();
+                self.admit(name.ok_or(AuthRefusal::NoCertificateName)?, client.address)
+            }
         }
+    }
+
+    /// Lets a user in whose name was proven otherwise than by a password.
+    fn admit(&self, user: &str, peer: IpAddr) -> Result<AuthOutcome, AuthRefusal> {
+        let user = user.to_owned();
+        let Some(record) = self.directory.user(&user) else {
+            return Err(AuthRefusal::UnknownUser { user });
+        };
+        self.check_place(&user, peer)?;
+        Ok(AuthOutcome::Authenticated {
+            user,
+            tags: record.tags,
+        })
+    }
+
+    fn check_place(&self, user: &str, peer: IpAddr) -> Result<(), AuthRefusal> {
+        let bound = self.policy.load();
+        if bound.loopback_users.iter().any(|bound| bound == user) && !is_loopback(peer) {
+            let user = user.to_owned();
+            return Err(AuthRefusal::LoopbackOnly { user, peer });
+        }
+        Ok(())
     }
 
     fn log_in(
@@ -230,9 +286,7 @@ impl Authenticator {
         };
         self.check(&user, &record, password)?;
         // After the password, so that only who knows it learns of the rule from the log's reader.
-        if self.policy.loopback_users.contains(&user) && !is_loopback(peer) {
-            return Err(AuthRefusal::LoopbackOnly { user, peer });
-        }
+        self.check_place(&user, peer)?;
         Ok(AuthOutcome::Authenticated {
             user,
             tags: record.tags,
@@ -253,6 +307,18 @@ impl Authenticator {
         }
         Ok(())
     }
+}
+
+/// What is on offer, sorted, and without what cannot be done.
+fn settled(mut policy: AuthPolicy) -> AuthPolicy {
+    if policy.anonymous.is_none() {
+        policy
+            .mechanisms
+            .retain(|mechanism| *mechanism != Mechanism::Anonymous);
+    }
+    policy.mechanisms.sort_unstable();
+    policy.mechanisms.dedup();
+    policy
 }
 
 fn stored(record: &UserRecord) -> Result<HashedPassword, DamagedHash> {

@@ -23,6 +23,8 @@ pub struct FirstUser {
     pub password: String,
     /// The virtual host on which it has every permission.
     pub vhost: String,
+    /// The environment names the user: then it is made even where others are.
+    pub is_explicit: bool,
 }
 
 impl std::fmt::Debug for FirstUser {
@@ -70,6 +72,14 @@ pub enum FirstUserError {
 }
 
 impl FirstUser {
+    /// Where the name comes from, for the log.
+    pub fn origin(&self) -> &'static str {
+        match self.is_explicit {
+            true => "environment variable RABBITMQ_DEFAULT_USER",
+            false => "auth.default_user",
+        }
+    }
+
     /// Lets `RABBITMQ_DEFAULT_USER`, `_PASS` and `_VHOST`, or the same with `_FILE` behind for a
     /// file that holds the value, win over `self`. An empty variable counts as unset.
     ///
@@ -86,8 +96,10 @@ impl FirstUser {
             (None, Some(path)) => from_file(name, path.into()).map(Some),
             (None, None) => Ok(None),
         };
+        let user = value(USER)?;
         Ok(Self {
-            user: value(USER)?.unwrap_or(self.user),
+            is_explicit: self.is_explicit || user.is_some(),
+            user: user.unwrap_or(self.user),
             password: value(PASSWORD)?.unwrap_or(self.password),
             vhost: value(VHOST)?.unwrap_or(self.vhost),
         })
@@ -126,6 +138,7 @@ mod tests {
             user: text("guest"),
             password: text("guest"),
             vhost: text("/"),
+            is_explicit: false,
         }
     }
 

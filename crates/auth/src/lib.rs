@@ -5,13 +5,16 @@
 //! known is decided elsewhere.
 
 mod authenticator;
+mod failure_brake;
 mod first_user;
 mod mechanism;
 mod password;
 
 pub use authenticator::{
-    AuthOutcome, AuthPolicy, AuthRefusal, Authenticator, DamagedHash, UserDirectory, UserRecord,
+    AuthOutcome, AuthPolicy, AuthRefusal, Authenticator, Client, DamagedHash, UserDirectory,
+    UserRecord,
 };
+pub use failure_brake::FailureBrake;
 pub use first_user::{FIRST_USER_FILE_BYTES_MAX, FirstUser, FirstUserError};
 pub use mechanism::{Claim, Malformed, Mechanism};
 pub use password::{HashedPassword, HashingAlgorithm, UnknownAlgorithm, UnreadableHash};

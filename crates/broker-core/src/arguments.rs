@@ -11,9 +11,13 @@ use amqp::{Table, Value};
 pub(crate) use equivalence::{compare_flag, compare_text, compare_value, is_same_argument};
 
 use crate::names::{QueueName, VhostName};
-use crate::policy::is_max_age;
+use crate::policy::{is_max_age, retry_multiplier};
 use crate::refusal::{ArgumentFault, Refusal, Resource, Result};
-use crate::settings::{DeadLetterStrategy, LeaderLocator, Overflow, QueueKind, TIME_MS_MAX};
+use crate::settings::{
+    ConsumerTimeoutAction, DeadLetterStrategy, DeliveryLimitCounts, LeaderLocator, Overflow,
+    QueueKind, RETRY_MULTIPLIER_MAX, TIME_MS_MAX,
+};
+use crate::term::{Binary, Term};
 
 /// The argument that names the type.
 pub const QUEUE_TYPE: &str = "x-queue-type";
@@ -24,6 +28,7 @@ pub const DEAD_LETTER_EXCHANGE: &str = "x-dead-letter-exchange";
 const DEAD_LETTER_ROUTING_KEY: &str = "x-dead-letter-routing-key";
 const QUEUE_MASTER_LOCATOR: &str = "x-queue-master-locator";
 const PRIORITY: &str = "x-priority";
+const STREAM_OFFSET: &str = "x-stream-offset";
 const CONSUMER_TIMEOUT: &str = "x-consumer-timeout";
 
 /// How a value is checked.
@@ -50,6 +55,12 @@ enum Check {
     TimeNotZero,
     /// The one storage version that exists.
     Version,
+    /// A number from 1 to `RETRY_MULTIPLIER_MAX`.
+    Multiplier,
+    /// 0…100.
+    Percent,
+    /// A word that this accepts, for arguments that RabbitMQ does not have.
+    OwnWord(fn(&str) -> bool),
     /// A word that this accepts, else this fault.
     Word(fn(&str) -> bool, ArgumentFault),
 }
@@ -78,6 +89,14 @@ fn is_strategy(word: &str) -> bool {
     DeadLetterStrategy::parse(word).is_some()
 }
 
+fn is_delivery_limit_counts(word: &str) -> bool {
+    DeliveryLimitCounts::parse(word).is_some()
+}
+
+fn is_timeout_action(word: &str) -> bool {
+    ConsumerTimeoutAction::parse(word).is_some()
+}
+
 /// In the order in which RabbitMQ checks and compares.
 // rabbitmq docs: queues, optional arguments
 const ARGUMENTS: &[Argument] = &[
@@ -104,11 +123,12 @@ const ARGUMENTS: &[Argument] = &[
     argument("x-queue-version", CLASSIC, Check::Version),
     argument("x-single-active-consumer", BOTH, Check::Bool),
     argument("x-delivery-limit", QUORUM, Check::Anything),
-    argument(CONSUMER_TIMEOUT, QUORUM, Check::Time),
-    argument("x-consumer-disconnected-timeout", QUORUM, Check::Time),
-    argument("x-delayed-retry-type", QUORUM, Check::Anything),
-    argument("x-delayed-retry-min", QUORUM, Check::Anything),
-    argument("x-delayed-retry-max", QUORUM, Check::Anything),
+    argument(CONSUMER_TIMEOUT, QUORUM, Check::Count),
+    argument("x-consumer-disconnected-timeout", QUORUM, Check::Count),
+    // RabbitMQ has them for quorum queues only.
+    argument("x-delayed-retry-type", BOTH, Check::Anything),
+    argument("x-delayed-retry-min", BOTH, Check::Anything),
+    argument("x-delayed-retry-max", BOTH, Check::Anything),
     argument("x-quorum-initial-group-size", QUORUM, Check::Positive),
     argument("x-queue-leader-locator", BOTH, Check::Locator),
     argument(QUEUE_MASTER_LOCATOR, CLASSIC, Check::Anything),
@@ -129,8 +149,21 @@ const ARGUMENTS: &[Argument] = &[
     argument("x-flow-resume-messages", BOTH, Check::Count),
     argument("x-hold-timeout", BOTH, Check::Time),
     argument("x-memory-limit", BOTH, Check::Count),
-    argument("x-delivery-limit-counts", QUORUM, Check::Anything),
-    argument("x-consumer-timeout-action", QUORUM, Check::Anything),
+    argument("x-memory-high-water", BOTH, Check::Percent),
+    argument("x-delayed-retry-multiplier", BOTH, Check::Multiplier),
+    argument("x-delayed-retry-jitter", BOTH, Check::Percent),
+    argument("x-expire-anywhere", BOTH, Check::Bool),
+    argument("x-poison-loop-returns", BOTH, Check::Count),
+    argument(
+        "x-delivery-limit-counts",
+        QUORUM,
+        Check::OwnWord(is_delivery_limit_counts),
+    ),
+    argument(
+        "x-consumer-timeout-action",
+        QUORUM,
+        Check::OwnWord(is_timeout_action),
+    ),
 ];
 
 /// The type that a declaration asks for, when nothing of it must be refused.
@@ -184,16 +217,11 @@ pub(crate) fn check_queue_arguments(
             check(argument, value, arguments, queue, vhost)?;
         }
     }
-    let foreign = ARGUMENTS
+    let of_others = ARGUMENTS
         .iter()
         .find(|argument| !argument.kinds.contains(&kind) && arguments.contains_key(argument.key));
-    match foreign {
-        Some(argument) => Err(Refusal::UnsupportedArgument {
-            key: argument.key.into(),
-            queue: queue.clone(),
-            vhost: vhost.clone(),
-            kind,
-        }),
+    match of_others {
+        Some(argument) => Err(foreign(argument.key, kind, queue, vhost)),
         None => Ok(()),
     }
 }
@@ -245,13 +273,25 @@ fn check_value(check: &Check, value: &Value, arguments: &Table) -> Result<(), Ar
             number if number > i64::from(u8::MAX) => Err(ArgumentFault::PriorityTooHigh(number)),
             _ => Ok(()),
         },
-        Check::Version => match integer(value)? {
+        Check::Version => match at_least_zero(value)? {
             2 => Ok(()),
             other => Err(ArgumentFault::UnsupportedQueueVersion(other)),
         },
         Check::Locator => match LeaderLocator::parse(text(value)?) {
             Some(_) => Ok(()),
             None => Err(ArgumentFault::LeaderLocator),
+        },
+        Check::Multiplier => match retry_multiplier(&Term::from(value)) {
+            Some(_) => Ok(()),
+            None => Err(ArgumentFault::Multiplier(RETRY_MULTIPLIER_MAX)),
+        },
+        Check::Percent => match at_least_zero(value)? {
+            number if number > 100 => Err(ArgumentFault::TooLarge(number)),
+            _ => Ok(()),
+        },
+        Check::OwnWord(accepts) => match text(value)? {
+            word if accepts(word) => Ok(()),
+            word => Err(ArgumentFault::UnknownWord(word.into())),
         },
         Check::Word(accepts, fault) => {
             if accepts(text(value)?) {
@@ -314,6 +354,15 @@ fn invalid(key: &str, why: ArgumentFault, queue: &QueueName, vhost: &VhostName) 
     }
 }
 
+fn foreign(key: &str, kind: QueueKind, queue: &QueueName, vhost: &VhostName) -> Refusal {
+    Refusal::UnsupportedArgument {
+        key: key.into(),
+        queue: queue.clone(),
+        vhost: vhost.clone(),
+        kind,
+    }
+}
+
 /// What the arguments of `basic.consume` say.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ConsumerArguments {
@@ -328,7 +377,7 @@ impl ConsumerArguments {
     /// ignored.
     ///
     /// # Errors
-    /// `InvalidArgument`, and `UnsupportedArgument` for a timeout on a classic queue.
+    /// `InvalidArgument`, and `UnsupportedArgument` for a timeout on a classic queue or an offset.
     // rabbitmq docs: consumers, priority and acknowledgement timeout
     pub fn parse(
         arguments: &Table,
@@ -337,18 +386,16 @@ impl ConsumerArguments {
         vhost: &VhostName,
     ) -> Result<Self> {
         let fault = |key, why| invalid(key, why, queue, vhost);
+        if arguments.contains_key(STREAM_OFFSET) {
+            return Err(foreign(STREAM_OFFSET, kind, queue, vhost));
+        }
         let priority = match arguments.get(PRIORITY) {
             Some(value) => integer(value).map_err(|why| fault(PRIORITY, why))?,
             None => 0,
         };
         let timeout_ms = match arguments.get(CONSUMER_TIMEOUT) {
             Some(_) if kind == QueueKind::Classic => {
-                return Err(Refusal::UnsupportedArgument {
-                    key: CONSUMER_TIMEOUT.into(),
-                    queue: queue.clone(),
-                    vhost: vhost.clone(),
-                    kind,
-                });
+                return Err(foreign(CONSUMER_TIMEOUT, kind, queue, vhost));
             }
             Some(value) => {
                 let ms = at_least_zero(value).map_err(|why| fault(CONSUMER_TIMEOUT, why))?;
@@ -376,8 +423,29 @@ pub(crate) fn show_value(value: &Value) -> String {
         Value::Void => "undefined".to_owned(),
         other => match other.as_i64() {
             Some(number) => number.to_string(),
-            None => crate::term::Term::from(other).to_string(),
+            None => with_types(other),
         },
+    }
+}
+
+/// Arrays and tables with the type of each value: `[{signedint,1}]`, `[{<<"key">>,bool,true}]`.
+fn with_types(value: &Value) -> String {
+    let entry = |value: &Value| format!("{},{}", value.type_name(), with_types(value));
+    match value {
+        Value::Array(values) => {
+            let values: Vec<_> = values.iter().map(|v| format!("{{{}}}", entry(v))).collect();
+            format!("[{}]", values.join(","))
+        }
+        Value::Table(table) => {
+            let shown = |(key, value): &(amqp::ShortString, Value)| {
+                let key = String::from_utf8_lossy(key.as_bytes());
+                format!("{{{},{}}}", Binary(&key), entry(value))
+            };
+            let entries: Vec<_> = table.iter().map(shown).collect();
+            format!("[{}]", entries.join(","))
+        }
+        Value::Void => "undefined".to_owned(),
+        other => Term::from(other).to_string(),
     }
 }
 

@@ -11,6 +11,7 @@ mod change;
 mod event;
 mod exchange;
 mod exchange_bindings;
+mod file_policies;
 mod limits;
 mod parameter;
 mod permission;
@@ -30,9 +31,14 @@ use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 
 pub use bounds::*;
-pub use change::{FilePolicy, MetadataChange, QueueDeclaration, QueueDeletion, QueueGone};
+pub use change::{
+    FileDefaults, FilePolicy, MetadataChange, QueueDeclaration, QueueDeletion, QueueGone,
+};
 pub use event::{MetadataEvent, Outcome};
+pub use exchange::BUILT_IN_DOORS;
 pub use exchange_bindings::Exchange;
+pub use file_policies::{ObjectPlan, PolicyDifference, PolicyPlan, ValuePlan};
+pub use limits::TenantCounts;
 pub use record::{
     Binding, ConnectionId, Destination, ExchangeRecord, Limits, NodeId, Parameter,
     PermissionRecord, QueueId, QueueRecord, TopicPermissionRecord, UserRecord, VhostRecord,

@@ -4,6 +4,7 @@
 //! and with the object's arguments into its settings. A policy is parsed as a whole or refused.
 //! This file knows no YAML and no JSON: values come as terms.
 
+mod explain;
 mod keys;
 mod merge;
 
@@ -14,6 +15,8 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 pub(crate) use keys::is_max_age;
+pub use keys::{PolicyKeyUnit, policy_key_names, policy_key_unit};
+pub(crate) use merge::retry_multiplier;
 pub use merge::{EffectiveDefinition, EffectiveSettings, SettingSource};
 pub(crate) use merge::{Say, effective_settings, merge_definitions};
 
@@ -272,13 +275,16 @@ impl Policy {
     }
 }
 
+/// What stands in the place of a policy's name where vhost defaults are meant.
+pub(crate) const VHOST_DEFAULTS: &str = "vhost defaults";
+
 /// The vhost defaults of queues: a definition without a pattern, of the keys of policies.
 pub(crate) fn parse_vhost_defaults(definition: &Term, vhost: &VhostName) -> Result<Definition> {
     if matches!(definition, Term::Map(entries) if entries.is_empty()) {
         return Ok(Definition::new());
     }
     keys::parse_definition(definition, PolicyScope::User).map_err(|why| Refusal::InvalidPolicy {
-        policy: "vhost defaults".into(),
+        policy: VHOST_DEFAULTS.into(),
         vhost: vhost.clone(),
         why,
     })

@@ -15,11 +15,14 @@ mod delayed;
 mod dispatch;
 mod effect;
 mod entry;
+mod expiring;
+mod handle;
 mod held;
 mod leases;
 mod limits;
 mod machine;
 mod message;
+mod past;
 mod ready;
 mod recovery;
 mod rotation;
@@ -42,7 +45,9 @@ pub use effect::{
     ReturnCause, Settlement, TimedOut, TimeoutAction, Use,
 };
 pub use entry::{ConsumerId, Entry, EntryId, EntryState, EntryView, HolderId};
+pub use handle::Handle;
 pub use machine::QueueMachine;
+pub use past::{ATTEMPTS_KEPT_MAX, Attempt, AttemptEnd, PASTS_KEPT_MAX, Past, REASON_BYTES_MAX};
 
 /// Priority levels of a quorum queue: 0 to 31; higher numbers count as the highest.
 // rabbitmq: queues, priorities

@@ -12,7 +12,8 @@ use serde::{Deserialize, Serialize};
 pub use code::{Fault, RefusalCode, Scope};
 pub use fault::{
     ArgumentFault, BindingFault, DeclareDifference, DeleteCondition, ExchangeArgumentFault,
-    ExpirationFault, LimitFault, Permission, PolicyFault, Resource, ResourceKind,
+    ExpirationFault, LimitFault, Permission, PolicyFault, Resource, ResourceKind, Tenant,
+    TenantThing,
 };
 
 use crate::names::{ExchangeName, QueueName, UserName, VhostName};
@@ -56,6 +57,9 @@ pub enum Refusal {
     /// A request that wants direct replies, without a consumer for them.
     #[error("fast reply consumer does not exist")]
     ReplyConsumerMissing,
+    /// A message for the broker itself is not as it has to be.
+    #[error("message for exchange '{exchange}' not understood: {why}")]
+    DoorMessage { exchange: Box<str>, why: Box<str> },
     /// `tx.select` on a confirming channel.
     #[error("cannot switch from confirm to tx mode")]
     TxAfterConfirm,
@@ -74,6 +78,9 @@ pub enum Refusal {
         resource: Resource,
         user: UserName,
     },
+    /// An exchange of the broker's own is not declared by clients.
+    #[error("exchange '{exchange}' is built in and cannot be declared")]
+    BuiltInExchange { exchange: ExchangeName },
     /// The default exchange cannot be declared, deleted, bound or unbound.
     #[error("operation not permitted on the default exchange")]
     DefaultExchange,
@@ -130,6 +137,12 @@ pub enum Refusal {
     /// The vhost is marked as not to be deleted.
     #[error("Refusing to delete virtual host '{vhost}' because it is protected from deletion")]
     VhostProtected { vhost: VhostName },
+    /// Only the channel that waits for the replies may consume them.
+    #[error("only creator channel may consume from queue '{queue}' in vhost '{vhost}'")]
+    VolatileQueueConsume { queue: QueueName, vhost: VhostName },
+    /// Replies are delivered, not fetched.
+    #[error("basic.get not supported by volatile queue '{queue}' in vhost '{vhost}'")]
+    VolatileQueueGet { queue: QueueName, vhost: VhostName },
     /// Generated reply queues cannot be bound.
     #[error("cannot bind or unbind to a volatile (direct reply-to) queue")]
     VolatileQueueBinding,
@@ -354,6 +367,9 @@ pub enum Refusal {
         max: u64,
         configured: bool,
     },
+    /// Messages for an overfull queue waited for too long, or were too many to wait.
+    #[error("flow control of queue '{queue}' in vhost '{vhost}' ignored or timed out")]
+    HeldTooLong { queue: QueueName, vhost: VhostName },
     /// As many channels as the node may have.
     #[error(
         "number of channels opened on node '{node}' has reached the maximum allowed limit of {limit}"
@@ -365,6 +381,13 @@ pub enum Refusal {
     /// A table of this broker is full: the bound that protects its memory.
     #[error("{what} limit of {limit} is reached")]
     TableFull { what: Box<str>, limit: u64 },
+    /// As much of something as a user, or a vhost, may have.
+    #[error("{what} limit of {holder} ({limit}) is reached")]
+    TenantLimit {
+        what: TenantThing,
+        holder: Tenant,
+        limit: u64,
+    },
     /// As many channels as the user may have.
     #[error(
         "number of channels opened for user '{user}' has reached the maximum allowed user limit of {limit}"

@@ -22,6 +22,13 @@ pub const CONSUMER_TIMEOUT_DEFAULT_MS: u64 = 1_800_000;
 /// RabbitMQ's default for `consumer-disconnected-timeout`, in milliseconds.
 pub const CONSUMER_DISCONNECTED_TIMEOUT_DEFAULT_MS: u64 = 60_000;
 
+/// Returns of one message by one consumer within a minute above which it is a poison loop. Below
+/// RabbitMQ's delivery limit, so that the loop is told of before the message is gone.
+pub const POISON_LOOP_RETURNS_DEFAULT: u32 = 10;
+
+/// The most that a delay grows with one return.
+pub const RETRY_MULTIPLIER_MAX: u32 = 1000;
+
 /// The type of a queue.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize,
@@ -71,6 +78,17 @@ pub enum Overflow {
 }
 
 impl Overflow {
+    /// The word.
+    pub fn name(self) -> &'static str {
+        match self {
+            Overflow::DropHead => "drop-head",
+            Overflow::RejectPublish => "reject-publish",
+            Overflow::RejectPublishDlx => "reject-publish-dlx",
+            Overflow::FlowControl => "flow-control",
+            Overflow::FlowToDisk => "flow-to-disk",
+        }
+    }
+
     /// The mode of this word.
     pub fn parse(word: &str) -> Option<Self> {
         Some(match word {
@@ -96,6 +114,14 @@ pub enum DeadLetterStrategy {
 }
 
 impl DeadLetterStrategy {
+    /// The word.
+    pub fn name(self) -> &'static str {
+        match self {
+            DeadLetterStrategy::AtMostOnce => "at-most-once",
+            DeadLetterStrategy::AtLeastOnce => "at-least-once",
+        }
+    }
+
     /// The strategy of this word.
     pub fn parse(word: &str) -> Option<Self> {
         match word {
@@ -118,6 +144,14 @@ pub enum DeliveryLimitCounts {
 }
 
 impl DeliveryLimitCounts {
+    /// The word.
+    pub fn name(self) -> &'static str {
+        match self {
+            DeliveryLimitCounts::Returns => "returns",
+            DeliveryLimitCounts::Failures => "failures",
+        }
+    }
+
     /// The rule of this word.
     pub fn parse(word: &str) -> Option<Self> {
         match word {
@@ -142,6 +176,15 @@ pub enum ConsumerTimeoutAction {
 }
 
 impl ConsumerTimeoutAction {
+    /// The word.
+    pub fn name(self) -> &'static str {
+        match self {
+            ConsumerTimeoutAction::Close => "close",
+            ConsumerTimeoutAction::Cancel => "cancel",
+            ConsumerTimeoutAction::Return => "return",
+        }
+    }
+
     /// The action of this word.
     pub fn parse(word: &str) -> Option<Self> {
         match word {
@@ -165,7 +208,30 @@ pub enum DelayedRetryKind {
     Returned,
 }
 
-/// Returns wait before they are delivered again: `min(min_ms × max(1, delivery count), max_ms)`.
+impl DelayedRetryKind {
+    /// The kind of this word; `disabled` and others are none.
+    pub fn parse(word: &str) -> Option<Self> {
+        match word {
+            "all" => Some(DelayedRetryKind::All),
+            "failed" => Some(DelayedRetryKind::Failed),
+            "returned" => Some(DelayedRetryKind::Returned),
+            _ => None,
+        }
+    }
+
+    /// The word.
+    pub fn name(self) -> &'static str {
+        match self {
+            DelayedRetryKind::All => "all",
+            DelayedRetryKind::Failed => "failed",
+            DelayedRetryKind::Returned => "returned",
+        }
+    }
+}
+
+/// Returns wait before they are delivered again. Without a multiplier the delay grows linearly,
+/// `min_ms × n` for the n-th counted return; with one it is `min_ms × multiplier^(n - 1)`. It is
+/// never longer than `max_ms`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct DelayedRetry {
     /// Which returns wait.
@@ -174,6 +240,13 @@ pub struct DelayedRetry {
     pub min_ms: u64,
     /// The longest delay. May be below `min_ms`: then every delay is this.
     pub max_ms: u64,
+    /// By how much the delay grows with each return, in thousandths; none grows linearly.
+    #[serde(default)]
+    pub multiplier_permille: Option<u32>,
+    /// By up to how much of itself each delay is shortened, in percent, so that what failed
+    /// together does not come back together.
+    #[serde(default)]
+    pub jitter_percent: u8,
 }
 
 /// Where the leader of a quorum queue begins.
@@ -188,6 +261,14 @@ pub enum LeaderLocator {
 }
 
 impl LeaderLocator {
+    /// The word.
+    pub fn name(self) -> &'static str {
+        match self {
+            LeaderLocator::ClientLocal => "client-local",
+            LeaderLocator::Balanced => "balanced",
+        }
+    }
+
     /// The locator of this word; the old words mean balanced.
     pub fn parse(word: &str) -> Option<Self> {
         match word {
@@ -236,6 +317,11 @@ pub struct QueueSettings {
     pub consumer_disconnected_timeout_ms: u64,
     /// Whether returns wait.
     pub delayed_retry: Option<DelayedRetry>,
+    /// Messages expire wherever they are in the queue; else at its head only.
+    pub expire_anywhere: bool,
+    /// Returns of one message by one consumer within a minute above which it is reported as a
+    /// poison loop; none does not watch.
+    pub poison_loop_returns: Option<u32>,
     /// Where the leader begins.
     pub leader_locator: LeaderLocator,
     /// Members wanted at declaration.
@@ -254,6 +340,8 @@ pub struct QueueSettings {
     pub hold_timeout_ms: Option<u64>,
     /// Resident bytes of the queue's part of the memory tree.
     pub memory_limit_bytes: Option<u64>,
+    /// The part of it in percent above which messages leave memory for the disk; none is 70.
+    pub memory_high_water_percent: Option<u64>,
 }
 
 /// The node's word on quorum queues, where neither argument nor policy says anything.
@@ -268,6 +356,23 @@ pub struct QuorumDefaults {
     pub consumer_timeout_ms: Option<u64>,
     /// What happens after it.
     pub consumer_timeout_action: ConsumerTimeoutAction,
+    /// How surely dead letters travel.
+    #[serde(default)]
+    pub dead_letter_strategy: DeadLetterStrategy,
+    /// Whether returns wait.
+    #[serde(default)]
+    pub delayed_retry: Option<DelayedRetry>,
+    /// Whether messages expire wherever they are in the queue.
+    #[serde(default)]
+    pub expire_anywhere: bool,
+    /// Returns of one message by one consumer within a minute above which it is reported, also in
+    /// classic queues; `None` does not watch.
+    #[serde(default = "poison_loop_returns_default")]
+    pub poison_loop_returns: Option<u32>,
+}
+
+fn poison_loop_returns_default() -> Option<u32> {
+    Some(POISON_LOOP_RETURNS_DEFAULT)
 }
 
 impl Default for QuorumDefaults {
@@ -277,6 +382,10 @@ impl Default for QuorumDefaults {
             delivery_limit_counts: DeliveryLimitCounts::default(),
             consumer_timeout_ms: Some(CONSUMER_TIMEOUT_DEFAULT_MS),
             consumer_timeout_action: ConsumerTimeoutAction::default(),
+            dead_letter_strategy: DeadLetterStrategy::default(),
+            delayed_retry: None,
+            expire_anywhere: false,
+            poison_loop_returns: poison_loop_returns_default(),
         }
     }
 }
@@ -290,6 +399,7 @@ impl QueueSettings {
             consumer_timeout_action: defaults.consumer_timeout_action,
             delivery_limit_counts: defaults.delivery_limit_counts,
             consumer_disconnected_timeout_ms: CONSUMER_DISCONNECTED_TIMEOUT_DEFAULT_MS,
+            poison_loop_returns: defaults.poison_loop_returns,
             ..Self::default()
         };
         match kind {
@@ -297,6 +407,9 @@ impl QueueSettings {
             QueueKind::Quorum => Self {
                 delivery_limit: defaults.delivery_limit,
                 consumer_timeout_ms: defaults.consumer_timeout_ms,
+                dead_letter_strategy: defaults.dead_letter_strategy,
+                delayed_retry: defaults.delayed_retry,
+                expire_anywhere: defaults.expire_anywhere,
                 ..shared
             },
         }

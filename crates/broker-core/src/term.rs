@@ -200,10 +200,13 @@ impl fmt::Display for Term {
 }
 
 /// Text as a binary: `<<"abc">>`, with a mark when it is not plain ASCII.
-struct Binary<'a>(&'a str);
+pub(crate) struct Binary<'a>(pub(crate) &'a str);
 
 impl fmt::Display for Binary<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0.is_empty() {
+            return f.write_str("<<>>");
+        }
         let escaped = self.0.replace('\\', "\\\\").replace('"', "\\\"");
         let mark = if self.0.is_ascii() { "" } else { "/utf8" };
         write!(f, "<<\"{escaped}\"{mark}>>")

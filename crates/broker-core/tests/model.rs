@@ -44,13 +44,25 @@ fn settings() -> impl Strategy<Value = QueueSettings> {
             ConsumerTimeoutAction::Cancel,
             ConsumerTimeoutAction::Return,
         ]),
-        prop::option::weighted(0.3, (0u8..3, 1u64..30, 1u64..60)),
+        prop::option::weighted(
+            0.3,
+            (
+                (0u8..3, 1u64..30, 1u64..60),
+                prop::option::of(1000u32..3000),
+                prop_oneof![Just(0u8), 0u8..=100],
+            ),
+        ),
         prop::bool::weighted(0.2),
+        (
+            prop::bool::weighted(0.3),
+            prop::option::weighted(0.5, 0u32..3),
+        ),
     );
     (limits, deaths, consumers).prop_map(|(limits, deaths, consumers)| {
         let (max_length, max_length_bytes, overflow, message_ttl_ms, max_priority) = limits;
         let (dlx, at_least_once, delivery_limit, failures) = deaths;
-        let (consumer_timeout_ms, consumer_timeout_action, retry, single_active) = consumers;
+        let (consumer_timeout_ms, consumer_timeout_action, retry, single_active, watch) = consumers;
+        let (expire_anywhere, poison_loop_returns) = watch;
         QueueSettings {
             max_length,
             max_length_bytes,
@@ -69,15 +81,21 @@ fn settings() -> impl Strategy<Value = QueueSettings> {
             },
             consumer_timeout_ms,
             consumer_timeout_action,
-            delayed_retry: retry.map(|(kind, min_ms, max_ms)| DelayedRetry {
-                kind: match kind {
-                    0 => DelayedRetryKind::All,
-                    1 => DelayedRetryKind::Failed,
-                    _ => DelayedRetryKind::Returned,
+            delayed_retry: retry.map(
+                |((kind, min_ms, max_ms), multiplier_permille, jitter_percent)| DelayedRetry {
+                    kind: match kind {
+                        0 => DelayedRetryKind::All,
+                        1 => DelayedRetryKind::Failed,
+                        _ => DelayedRetryKind::Returned,
+                    },
+                    min_ms,
+                    max_ms,
+                    multiplier_permille,
+                    jitter_percent,
                 },
-                min_ms,
-                max_ms,
-            }),
+            ),
+            expire_anywhere,
+            poison_loop_returns,
             single_active_consumer: single_active,
             ..QueueSettings::default()
         }
@@ -103,8 +121,10 @@ fn op() -> impl Strategy<Value = Op> {
         2 => (0u64..4, any::<bool>()).prop_map(|(holder, no_ack)| Op::Get { holder, no_ack }),
         4 => (0u64..40).prop_map(Op::Advance),
         1 => (1u32..6).prop_map(Op::Purge),
-        1 => (prop::option::of(0u64..8), any::<bool>())
-            .prop_map(|(max_length, dlx)| Op::Reconfigure { max_length, dlx }),
+        1 => (prop::option::of(0u64..8), any::<bool>(), any::<bool>(), prop::option::of(0u64..80))
+            .prop_map(|(max_length, dlx, expire_anywhere, timeout_ms)| Op::Reconfigure {
+                max_length, dlx, expire_anywhere, timeout_ms,
+            }),
         2 => (pick(), any::<bool>()).prop_map(|(which, stored)| Op::DeadLetterDone { which, stored }),
         1 => picks().prop_map(Op::Forget),
         1 => (0u64..4, picks()).prop_map(|(holder, which)| Op::HoldAgain { holder, which }),

@@ -5,13 +5,14 @@ use std::collections::HashMap;
 
 use amqp::Properties;
 use broker_core::permission::Operation;
-use broker_core::refusal::Permission;
+use broker_core::refusal::{Permission, Tenant, TenantThing};
 use broker_core::router::carbon_copy_keys;
 use broker_core::{Refusal, UserName, VhostName};
 
 use crate::bounds::ROUTES_CACHED_MAX;
 use crate::node::Node;
-use crate::session::SessionOptions;
+use crate::session::{SessionOptions, SessionShared};
+use crate::tenants::{self, Pace};
 
 pub(crate) struct Access {
     user: UserName,
@@ -21,6 +22,10 @@ pub(crate) struct Access {
     /// floods.
     publishable: HashMap<Box<str>, Publishable>,
     last: Option<(Box<str>, Publishable)>,
+    /// The largest body that the user may publish here, and whose limit that is.
+    size_limit: Option<(Tenant, u64)>,
+    /// The rates that publishes are charged to.
+    paces: Vec<Pace>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -39,6 +44,8 @@ impl Access {
             version: 0,
             publishable: HashMap::new(),
             last: None,
+            size_limit: None,
+            paces: Vec::new(),
         }
     }
 
@@ -73,12 +80,35 @@ impl Access {
         if self.version != version {
             self.publishable.clear();
             self.last = None;
+            self.size_limit = {
+                let metadata = node.metadata.read();
+                metadata.message_size_limit(&self.user, &self.vhost)
+            };
+            self.paces = node.paces(&self.user, &self.vhost)?;
+            // Last, so that a publish that a limit of 0 refuses is not the only one.
             self.version = version;
         }
         match self.publishable(node, exchange)? {
             Publishable::AnyKey => Ok(()),
             Publishable::KeysChecked => self.check_keys(node, exchange, key, properties),
         }
+    }
+
+    /// Whether a body may be this large. To be asked after [`Access::check_publish`].
+    pub(crate) fn check_size(&self, bytes: usize) -> Result<(), Refusal> {
+        match &self.size_limit {
+            Some((holder, limit)) if bytes as u64 > *limit => Err(Refusal::TenantLimit {
+                what: TenantThing::MessageSize,
+                holder: holder.clone(),
+                limit: *limit,
+            }),
+            _ => Ok(()),
+        }
+    }
+
+    /// Charges a publish to the rates of its user and vhost.
+    pub(crate) fn charge(&self, session: &SessionShared, body_bytes: usize) {
+        tenants::charge(&self.paces, session, body_bytes);
     }
 
     fn publishable(&mut self, node: &Node, exchange: &str) -> Result<Publishable, Refusal> {
@@ -123,7 +153,9 @@ impl Access {
         };
         check(key.as_bytes())?;
         let headers = properties.headers().ok().flatten().unwrap_or_default();
-        carbon_copy_keys(&headers)?.into_iter().try_for_each(check)
+        // A header that is no array is the router's to refuse.
+        let copies = carbon_copy_keys(&headers).unwrap_or_default();
+        copies.into_iter().try_for_each(check)
     }
 
     /// Whether the `user_id` property may name this user.

@@ -4,20 +4,25 @@
 //! proposed; only the origins differ. Ends of messages in a batch were carried out when they were
 //! staged, so a leader only notes them here.
 
+use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, Weak};
 
 use broker_core::channel::Verdict;
 use broker_core::metadata::QueueId;
 use broker_core::queue::EntryId;
+use bytes::Bytes;
 use cluster::{Abandoned, CommittedEntry, StateMachine};
-use storage::StreamId;
+use storage::{ReplayedRecord, StreamId};
 
 use crate::clock;
 use crate::content::Batch;
 use crate::node::Node;
 use crate::origin::{self, Origin};
-use crate::queue::{After, Arrival, resident};
+use crate::queue::{After, Arrival, Queue, resident};
 use crate::record::{Blob, Command, Commands, EntryMeta};
+use crate::recovery;
+use crate::replication;
+use crate::route::keeps;
 
 /// Bits of an entry id that number the publishes of one batch: four million, more than fit into
 /// the staged bytes of a node.
@@ -53,6 +58,16 @@ struct Placement {
     blob_len: u32,
 }
 
+/// What the messages of a batch are.
+#[derive(Default)]
+struct Contents {
+    placements: Vec<Placement>,
+    /// Bytes of all messages.
+    bytes: usize,
+    /// Messages that go to several queues.
+    shared: Vec<(u32, AtomicU32)>,
+}
+
 /// The machine of one group: the queues that belong to it.
 pub(crate) struct QueueGroup {
     node: Weak<Node>,
@@ -64,15 +79,67 @@ impl QueueGroup {
         Self { node, stream }
     }
 
+    pub(crate) fn node(&self) -> Option<Arc<Node>> {
+        self.node.upgrade()
+    }
+
+    pub(crate) fn stream(&self) -> StreamId {
+        self.stream
+    }
+
+    /// Takes in what the leader decided.
+    fn keep(&self, node: &Node, entry: &CommittedEntry) {
+        let Some(at) = entry.at else {
+            tracing::error!(
+                index = entry.index,
+                "a committed batch has no place on disk"
+            );
+            return;
+        };
+        let record = ReplayedRecord {
+            at,
+            stream: self.stream,
+            index: entry.index,
+            payload: entry.payload.clone(),
+        };
+        let mut touched: Vec<Arc<Queue>> = Vec::new();
+        let kept = recovery::restore_batch(node, &record, &mut |queue| {
+            let id = QueueId(queue);
+            if let Some(last) = touched.last().filter(|last| last.id == id) {
+                return Some(last.clone());
+            }
+            node.files.note(entry.at, self.stream, entry.index, id);
+            let queue = node.queue(id).or_else(|| self.early(node, id, &record))?;
+            touched.push(queue.clone());
+            Some(queue)
+        });
+        for queue in touched {
+            queue.tell_memory();
+        }
+        if let Err(error) = kept {
+            tracing::error!(index = entry.index, %error, "a committed batch cannot be read");
+        }
+    }
+
+    /// The news of a queue comes through another group, and may be later than its first messages.
+    fn early(&self, node: &Node, queue: QueueId, record: &ReplayedRecord) -> Option<Arc<Queue>> {
+        node.replication.as_ref()?.early(node, queue, record)
+    }
+
     /// Notes which stores a batch touches and lists where its messages go, grouped by queue.
-    fn read(&self, node: &Node, entry: &CommittedEntry) -> (Vec<Placement>, usize) {
-        let mut placements = Vec::new();
-        let (mut publishes, mut bytes) = (0, 0);
+    fn read(&self, node: &Node, entry: &CommittedEntry) -> Contents {
+        let mut contents = Contents::default();
+        let Contents {
+            placements,
+            bytes,
+            shared,
+        } = &mut contents;
+        let mut publishes = 0;
         let commands = match Commands::of(&entry.payload) {
             Ok(commands) => commands,
             Err(fault) => {
                 tracing::error!(index = entry.index, %fault, "a committed batch cannot be read");
-                return (placements, bytes);
+                return contents;
             }
         };
         for command in commands {
@@ -90,8 +157,11 @@ impl QueueGroup {
                         blob_at,
                         blob_len,
                     }));
+                    if targets.iter().len() > 1 {
+                        shared.push((blob_at, AtomicU32::new(0)));
+                    }
                     publishes += 1;
-                    bytes += blob_len as usize;
+                    *bytes += blob_len as usize;
                 }
                 Ok(
                     Command::Forget { queue, .. }
@@ -114,30 +184,52 @@ impl QueueGroup {
         {
             placements.sort_by_key(|placement| placement.queue);
         }
-        (placements, bytes)
+        contents
     }
 }
 
 impl StateMachine for QueueGroup {
     type Context = Origin;
 
-    fn apply(&self, entry: CommittedEntry, origins: Vec<Origin>) {
+    fn apply(&self, entry: CommittedEntry, origins: Vec<Origin>) -> Bytes {
         let Some(node) = self.node.upgrade() else {
-            return;
+            return Bytes::new();
         };
+        if !entry.leading {
+            let bytes = replication::message_bytes(&entry.payload);
+            self.keep(&node, &entry);
+            if !origins.is_empty() {
+                node.pressure.remove(bytes);
+                origin::tell(&node, &origins, |_| Verdict::Stored);
+            }
+            return Bytes::new();
+        }
         let now = clock::now();
-        let (placements, bytes) = self.read(&node, &entry);
+        node.ages.note(self.stream, entry.index, now);
+        let Contents {
+            placements,
+            bytes,
+            shared,
+        } = self.read(&node, &entry);
         let batch = Arc::new(Batch {
             bytes: entry.payload,
             file: entry.at.map(|at| at.file),
+            shared: shared.into(),
         });
         let mut rejected: Vec<usize> = Vec::new();
         for run in placements.chunk_by(|a, b| a.queue == b.queue) {
             let id = QueueId(run[0].queue);
             node.files.note(entry.at, self.stream, entry.index, id);
-            let Some(queue) = node.queue(id) else {
-                continue;
-            };
+            let found = node.queue(id).or_else(|| {
+                let record = ReplayedRecord {
+                    at: entry.at?,
+                    stream: self.stream,
+                    index: entry.index,
+                    payload: batch.bytes.clone(),
+                };
+                self.early(&node, id, &record)
+            });
+            let Some(queue) = found else { continue };
             let mut after = After::default();
             let arrivals = run.iter().filter_map(|placement| {
                 let Placement {
@@ -156,28 +248,79 @@ impl StateMachine for QueueGroup {
                 })
             });
             queue.enqueue(&node, now, arrivals, &mut after);
+            if run
+                .iter()
+                .any(|new| !keeps(queue.kind, new.meta.persistent))
+            {
+                let id = |ordinal| entry_id(entry.index, ordinal);
+                let (first, last) = (id(run[0].ordinal), id(run[run.len() - 1].ordinal));
+                node.leftovers.note(&batch, queue.id, first, last, now);
+            }
             rejected.extend(after.refused.drain(..).map(ordinal));
             node.carry_out(&queue, after);
         }
+        rejected.sort_unstable();
         if origins.is_empty() {
-            return;
+            return replication::write_refused(&rejected);
         }
         node.pressure.remove(bytes);
-        rejected.sort_unstable();
         origin::tell(&node, &origins, |publish| {
             match rejected.binary_search(&publish) {
                 Ok(_) => Verdict::Rejected,
                 Err(_) => Verdict::Stored,
             }
         });
+        Bytes::new()
     }
 
-    fn abandon(&self, origins: Vec<Origin>, why: Abandoned) {
+    fn abandon(&self, payload: Bytes, origins: Vec<Origin>, why: Abandoned) {
         let Some(node) = self.node.upgrade() else {
             return;
         };
+        if origins.is_empty() {
+            return;
+        }
+        node.pressure.remove(replication::message_bytes(&payload));
         tracing::warn!(publishes = origins.len(), ?why, "publishes are abandoned");
         origin::tell(&node, &origins, |_| Verdict::Rejected);
+    }
+
+    fn answered(&self, payload: Bytes, origins: Vec<Origin>, answer: Bytes) {
+        let Some(node) = self.node.upgrade() else {
+            return;
+        };
+        if origins.is_empty() {
+            return;
+        }
+        node.pressure.remove(replication::message_bytes(&payload));
+        let refused = replication::refused_places(&answer);
+        origin::tell(&node, &origins, |publish| {
+            match refused.contains(&publish) {
+                true => Verdict::Rejected,
+                false => Verdict::Stored,
+            }
+        });
+    }
+
+    fn lead(&self) {
+        let Some(node) = self.node.upgrade() else {
+            return;
+        };
+        for queue in node.queues_of(self.stream) {
+            queue.awake(&node);
+        }
+    }
+
+    fn follow(&self) {
+        let Some(node) = self.node.upgrade() else {
+            return;
+        };
+        for queue in node.queues_of(self.stream) {
+            queue.step_down(&node);
+        }
+        if let Some(replication) = &node.replication {
+            node.unsettle_group(self.stream, replication.me());
+        }
     }
 }
 

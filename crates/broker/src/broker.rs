@@ -5,8 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use broker_core::Refusal;
+use broker_core::flow::ClientFlow;
 use broker_core::metadata::{ConnectionId, Metadata, MetadataChange, Outcome, QueueGone};
-use cluster::{CommitShards, NodeId, SoloGroup, Staging};
+use cluster::{CommitShards, NodeId, ReplicaGroup, SoloGroup, Staging};
 use storage::Storage;
 
 use crate::apply::QueueGroup;
@@ -14,15 +15,29 @@ use crate::clock;
 use crate::counters::MessageCounts;
 use crate::durability::{METADATA_STREAM, StoreOwner, stream_of};
 use crate::error::OpenError;
-use crate::metadata_store::MetadataMachine;
+use crate::flow::patrol;
+use crate::metadata_store::{MetadataMachine, Waiting};
 use crate::node::Node;
 use crate::options::BrokerOptions;
+use crate::origin::Origin;
 use crate::recovery;
+use crate::replication::AwayLane;
 use crate::session::{Session, SessionOptions, SessionShared};
 use crate::timers;
 
 /// How often ends of messages are written that found no publish to ride along with.
 const SETTLE_TICK: Duration = Duration::from_millis(10);
+/// Ticks between two looks at the disk.
+const LOOK_TICKS: u32 = 10;
+
+/// Ticks between two looks at deaths that the log has to tell: a second.
+const DEATHS_TICKS: u32 = 100;
+
+/// Ticks between two looks at what other nodes have to do with this one.
+const LINKS_TURN: u32 = 5;
+
+/// How soon a node that starts asks again for a majority of its cluster.
+const MAJORITY_LOOK: Duration = Duration::from_millis(500);
 
 /// This node's number in a cluster of one.
 const NODE: NodeId = NodeId(1);
@@ -48,18 +63,30 @@ impl Broker {
         };
         // What does not outlive a restart goes by a logged change, so that later changes meet the
         // same state when they are replayed.
-        let dropped = broker
-            .apply(&MetadataChange::DropTransient { node: None })
-            .await;
-        if let Err(refusal) = dropped {
-            tracing::error!(%refusal, "transient queues of the last run stay");
-        }
+        broker.drop_transient().await;
         tokio::spawn(timers::run(
             broker.node.timers.clone(),
             broker.node.me.clone(),
         ));
         tokio::spawn(tick(broker.node.me.clone()));
+        tokio::spawn(patrol::run(broker.node.me.clone()));
         Ok(broker)
+    }
+
+    /// In a cluster this waits for a majority: before, the node does not know what it serves.
+    async fn drop_transient(&self) {
+        let node = self.node.replication.as_ref().map(|own| own.core_node());
+        loop {
+            let Err(refusal) = self.apply(&MetadataChange::DropTransient { node }).await else {
+                return;
+            };
+            if node.is_none() {
+                tracing::error!(%refusal, "transient queues of the last run stay");
+                return;
+            }
+            tracing::warn!(%refusal, "the node waits for others of its cluster before it serves");
+            tokio::time::sleep(MAJORITY_LOOK).await;
+        }
     }
 
     fn open_blocking(options: BrokerOptions) -> Result<Self, OpenError> {
@@ -73,8 +100,7 @@ impl Broker {
         let failing = node.me.clone();
         let commits = CommitShards::start(node.options.commit_threads, move |why| {
             if let Some(node) = failing.upgrade() {
-                node.failure.fail(why);
-                node.close_sessions(node.failure.refusal(), |_| true);
+                node.fail(why);
             }
         })
         .map_err(OpenError::Thread)?;
@@ -82,37 +108,44 @@ impl Broker {
         let refused = |waiting: usize, why: &str| {
             tracing::error!(waiting, why, "a batch is refused by its group");
         };
-        let metadata = SoloGroup::open(
-            NODE,
-            METADATA_STREAM,
-            Arc::new(MetadataMachine::new(node.me.clone())),
-            journal.clone(),
-            &commits,
-        );
+        if let Some(replication) = &node.replication {
+            replication.open(&node, &journal, &commits)?;
+        }
+        let metadata: Arc<dyn ReplicaGroup<Waiting>> =
+            match node.replication.as_ref().and_then(|own| own.metadata()) {
+                Some(replicated) => replicated.clone(),
+                None => SoloGroup::open(
+                    NODE,
+                    METADATA_STREAM,
+                    Arc::new(MetadataMachine::new(node.me.clone())),
+                    journal.clone(),
+                    &commits,
+                ),
+            };
         node.metadata
             .open(Staging::new(metadata, move |batch, why| {
                 refused(batch.contexts.len(), why);
             }));
         let stagings = (0..=node.options.groups).map(|group| {
-            let stream = stream_of(group);
-            let machine = Arc::new(QueueGroup::new(node.me.clone(), stream));
-            let solo = SoloGroup::open(NODE, stream, machine, journal.clone(), &commits);
-            let refusing = node.me.clone();
-            Staging::new(solo, move |batch, why| {
-                refused(batch.contexts.len(), why);
-                if let Some(node) = refusing.upgrade() {
-                    crate::origin::tell(&node, &batch.contexts, |_| {
-                        broker_core::channel::Verdict::Rejected
-                    });
+            let replicated = node.replication.as_ref().and_then(|own| own.group(group));
+            let group: Arc<dyn ReplicaGroup<Origin>> = match replicated {
+                Some(replicated) => replicated.clone(),
+                None => {
+                    let stream = stream_of(group);
+                    let machine = Arc::new(QueueGroup::new(node.me.clone(), stream));
+                    SoloGroup::open(NODE, stream, machine, journal.clone(), &commits)
                 }
-            })
+            };
+            staging_of(&node, group)
         });
-        node.groups.open(stagings.collect());
-        for queue in node.all_queues() {
-            queue.awake(&node);
-        }
+        let others = node.other_nodes().into_iter().map(|other| {
+            let lane = Arc::new(AwayLane::new(node.me.clone(), other));
+            staging_of(&node, Arc::new(lane))
+        });
+        node.groups.open(stagings.chain(others).collect());
         let owner = StoreOwner::new(node.me.clone(), commits.clone());
         node.storage.attach(Arc::new(owner))?;
+        node.warming.start(&node).map_err(OpenError::Thread)?;
         Ok(Self { node, commits })
     }
 
@@ -143,10 +176,17 @@ impl Broker {
         metadata.check_connection(&options.user, &options.vhost, in_vhost, by_user)?;
         drop(metadata);
         let id = ConnectionId(self.node.next_id());
-        let shared = Arc::new(SessionShared::new(id, options, clock::now().0));
+        let flow = &self.node.options.flow;
+        let client = ClientFlow::of(
+            &options.client_properties,
+            flow.channel_flow,
+            flow.blocked_notice,
+        );
+        let shared = Arc::new(SessionShared::new(id, options, clock::now().0, client));
         self.node.sessions.insert(id, shared.clone());
         if !shared.is_internal() {
             self.node.traffic.connection_opened();
+            self.node.events.connection(&shared, true);
         }
         Ok(Session::new(self.node.clone(), shared))
     }
@@ -161,6 +201,15 @@ impl Broker {
         self.node.failure.failed().await
     }
 
+    /// Asks for all messages of a queue but the first `keep_bytes` of them to leave memory. Returns
+    /// at once; false when the queue is gone.
+    pub fn page_out(&self, queue: broker_core::metadata::QueueId, keep_bytes: u64) -> bool {
+        let queue = self.node.queue(queue);
+        queue
+            .inspect(|queue| self.node.page_out(queue, keep_bytes))
+            .is_some()
+    }
+
     /// Messages by what became of them.
     pub fn message_counts(&self) -> MessageCounts {
         self.node.counters.counts()
@@ -171,12 +220,18 @@ impl Broker {
     /// # Errors
     /// The last write or sync failed.
     pub async fn shutdown(&self) -> Result<(), OpenError> {
+        if let Some(replication) = &self.node.replication {
+            replication.hand_over().await;
+            replication.shutdown().await;
+        }
         let broker = self.clone();
         let stopping = tokio::task::spawn_blocking(move || {
+            broker.node.warming.stop();
             for queue in broker.node.all_queues() {
                 queue.take_mark_back(&broker.node);
             }
             broker.node.groups.flush();
+            broker.node.death_log.tell();
             let stopped = broker.node.storage.shutdown();
             broker.commits.shutdown();
             stopped
@@ -201,13 +256,48 @@ impl Broker {
     }
 }
 
+/// The place where commands for a group gather.
+fn staging_of(node: &Arc<Node>, group: Arc<dyn ReplicaGroup<Origin>>) -> Arc<Staging<Origin>> {
+    let refusing = node.me.clone();
+    Staging::new(group, move |batch, why| {
+        tracing::error!(
+            waiting = batch.contexts.len(),
+            why,
+            "a batch is refused by its group"
+        );
+        if let Some(node) = refusing.upgrade() {
+            node.pressure
+                .remove(crate::replication::message_bytes(&batch.payload));
+            crate::origin::tell(&node, &batch.contexts, |_| {
+                broker_core::channel::Verdict::Rejected
+            });
+        }
+    })
+}
+
 /// Writes what found no ride, for as long as the node lives.
 async fn tick(node: std::sync::Weak<Node>) {
     let mut ticks = tokio::time::interval(SETTLE_TICK);
+    let mut rest = DEATHS_TICKS;
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    let mut turn: u32 = 0;
     loop {
         ticks.tick().await;
         let Some(node) = node.upgrade() else { return };
         node.groups.flush();
+        rest -= 1;
+        if rest == 0 {
+            rest = DEATHS_TICKS;
+            node.death_log.tell();
+        }
+        let now = clock::now();
+        if rest.is_multiple_of(LOOK_TICKS) {
+            node.disk_space.look(&node, now);
+        }
+        node.leftovers.sweep(&node, now);
+        turn = turn.wrapping_add(1);
+        if turn.is_multiple_of(LINKS_TURN) {
+            node.tend_links();
+        }
     }
 }

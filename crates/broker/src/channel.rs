@@ -4,6 +4,7 @@
 //! until [`Channel::end_turn`]. Cold calls end the turn first and wait until what was published
 //! before is in its queues, so that a client reads its own writes.
 
+mod chosen;
 mod consume;
 mod publish;
 mod settle;
@@ -132,7 +133,7 @@ impl Channel {
             if active {
                 queue.resume(&self.node, *consumer, pause);
             } else {
-                queue.pause(*consumer, pause);
+                self.node.pause(queue, *consumer, pause);
             }
         }
     }

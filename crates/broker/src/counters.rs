@@ -13,6 +13,7 @@ pub(crate) struct Counters {
     dropped_at_delivery_limit: AtomicU64,
     purged: AtomicU64,
     dead_lettered: AtomicU64,
+    settled_late: AtomicU64,
 }
 
 /// A look at the counters: messages since the node started.
@@ -32,6 +33,8 @@ pub struct MessageCounts {
     pub purged: u64,
     /// Went to a dead-letter exchange.
     pub dead_lettered: u64,
+    /// Settled by clients after the queue had taken them back: nothing came of it.
+    pub settled_late: u64,
 }
 
 impl Counters {
@@ -52,6 +55,12 @@ impl Counters {
         self.dead_lettered.fetch_add(1, Ordering::Relaxed);
     }
 
+    pub(crate) fn settled_late(&self, deliveries: u64) {
+        if deliveries > 0 {
+            self.settled_late.fetch_add(deliveries, Ordering::Relaxed);
+        }
+    }
+
     pub(crate) fn counts(&self) -> MessageCounts {
         let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         MessageCounts {
@@ -62,6 +71,7 @@ impl Counters {
             dropped_at_delivery_limit: load(&self.dropped_at_delivery_limit),
             purged: load(&self.purged),
             dead_lettered: load(&self.dead_lettered),
+            settled_late: load(&self.settled_late),
         }
     }
 }

@@ -9,12 +9,15 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use amqp::{Properties, Table};
+use broker_core::ExchangeName;
 use broker_core::dead_letter::{self, Death};
 use broker_core::router::{RouteRequest, Routed, carbon_copy_keys};
 use broker_core::settings::QueueSettings;
 
 use crate::clock;
+use crate::delayed;
 use crate::node::Node;
+use crate::observe::incidents::HeldBecause;
 use crate::origin::{DeadLetterReceipt, Origin};
 use crate::queue::{DeadLetterJob, Queue};
 use crate::record::{Blob, EntryMeta, NewMessage};
@@ -52,24 +55,41 @@ pub(crate) fn dead_letter(node: &Node, queue: &Arc<Queue>, jobs: Vec<DeadLetterJ
 }
 
 fn publish(node: &Node, queue: &Arc<Queue>, job: &DeadLetterJob) {
-    if try_publish(node, queue, job).is_none() && job.kept {
-        queue.dead_lettered(node, job.entry, false);
+    let sent = match &queue.holds_for {
+        Some(exchange) => delayed::release(node, queue, exchange, job),
+        None => try_publish(node, queue, job),
+    };
+    if let (Err(why), true) = (sent, job.kept) {
+        queue.dead_lettered(node, job.entry, Err(why));
     }
 }
 
-/// `None` when no target takes the message.
-fn try_publish(node: &Node, queue: &Arc<Queue>, job: &DeadLetterJob) -> Option<()> {
-    let record = node.metadata.read().queue_by_id(queue.id)?.clone();
-    let blob = job.loaded.as_ref()?.blob()?;
+/// Who tells the queue what became of a dead letter that it keeps.
+pub(crate) fn receipt(job: &DeadLetterJob, route: &Route) -> Option<Arc<DeadLetterReceipt>> {
+    let receipt = || DeadLetterReceipt::new(job.queue, job.entry, route.verdicts());
+    job.kept.then(|| Arc::new(receipt()))
+}
+
+/// Fails when no target takes the message.
+fn try_publish(node: &Node, queue: &Arc<Queue>, job: &DeadLetterJob) -> Result<(), HeldBecause> {
+    let record = node.metadata.read().queue_by_id(queue.id).cloned();
+    let record = record.ok_or(HeldBecause::NoRoute)?;
+    let exchange = record.settings.dead_letter_exchange.as_ref();
+    let exchange = exchange.ok_or(HeldBecause::ExchangeMissing)?;
+    let loaded = job.loaded.as_ref().ok_or(HeldBecause::Unreadable)?;
+    let blob = loaded.blob().ok_or(HeldBecause::Unreadable)?;
     let death = Death {
         queue: queue.name.as_str(),
         reason: job.reason,
         at: clock::now(),
         exchange: blob.exchange,
         routing_key: blob.routing_key,
+        copies_count: !blob.keys_replaced,
+        past: job.past.as_deref(),
     };
     let original = Properties::trusted(blob.properties);
-    let properties = dead_letter::bury(original, blob.dead_lettered, &death).ok()?;
+    let properties = dead_letter::bury(original, blob.dead_lettered, &death)
+        .map_err(|_| HeldBecause::Unreadable)?;
     let headers = Properties::trusted(&properties)
         .headers()
         .ok()
@@ -80,18 +100,18 @@ fn try_publish(node: &Node, queue: &Arc<Queue>, job: &DeadLetterJob) -> Option<(
         blob,
         headers: &headers,
     };
-    let targets = letter.targets(node, queue)?;
-    let route = Arc::new(Route::of(targets.into_iter()));
+    let route = Arc::new(letter.route(node, queue, exchange)?);
     if route.is_empty() {
-        return None;
+        return Err(HeldBecause::NoRoute);
     }
     let message = NewMessage {
-        exchange: record.settings.dead_letter_exchange.as_ref()?.as_str(),
+        exchange: exchange.as_str(),
         routing_key: letter.routing_key(),
         properties: &properties,
         body: letter.blob.body,
         dead_lettered: true,
         has_bcc: headers.contains_key("BCC"),
+        keys_replaced: blob.keys_replaced || record.settings.dead_letter_routing_key.is_some(),
     };
     let scan = Properties::trusted(&properties).scan();
     let meta = EntryMeta {
@@ -103,13 +123,8 @@ fn try_publish(node: &Node, queue: &Arc<Queue>, job: &DeadLetterJob) -> Option<(
         delivery_count: job.delivery_count,
         acquired_count: job.acquired_count,
     };
-    let receipt = job.kept.then(|| {
-        Arc::new(DeadLetterReceipt::new(
-            job.queue,
-            job.entry,
-            route.verdicts(),
-        ))
-    });
+    let receipt = receipt(job, &route);
+    route.admit_internal(node, &message);
     let mut turn = InlineTurn::default();
     route.send(node, &meta, &message, &mut turn, || match &receipt {
         Some(receipt) => Origin::DeadLetter(receipt.clone()),
@@ -117,7 +132,7 @@ fn try_publish(node: &Node, queue: &Arc<Queue>, job: &DeadLetterJob) -> Option<(
     });
     turn.end(node);
     node.counters.dead_lettered();
-    Some(())
+    Ok(())
 }
 
 /// A dead letter and what decides its way.
@@ -137,12 +152,16 @@ impl Letter<'_> {
     }
 
     /// The queues that take the letter, without those that it would go round to.
-    fn targets(&self, node: &Node, from: &Queue) -> Option<Vec<Arc<Queue>>> {
-        let exchange = self.settings.dead_letter_exchange.as_ref()?;
-        // A dead-letter key replaces all keys; without one, the copies are routed again.
+    fn route(
+        &self,
+        node: &Node,
+        from: &Queue,
+        exchange: &ExchangeName,
+    ) -> Result<Route, HeldBecause> {
+        // A dead-letter key replaces all keys, for good; until then, the copies are routed again.
         let extra_keys = match self.settings.dead_letter_routing_key {
-            Some(_) => Default::default(),
-            None => carbon_copy_keys(self.headers).unwrap_or_default(),
+            None if !self.blob.keys_replaced => carbon_copy_keys(self.headers).unwrap_or_default(),
+            _ => Default::default(),
         };
         let request = RouteRequest {
             extra_keys: &extra_keys,
@@ -155,20 +174,16 @@ impl Letter<'_> {
             )
         };
         let mut routed = Routed::default();
-        {
-            let metadata = node.metadata.read();
-            metadata
-                .vhost(&from.vhost)
-                .ok()?
-                .route(&request, &mut routed)
-                .ok()?;
-        }
-        let queues = routed.queues.iter().filter_map(|id| node.queue(*id));
-        Some(
-            queues
-                .filter(|queue| !self.goes_round(from, queue))
-                .collect(),
-        )
+        node.metadata
+            .read()
+            .vhost(&from.vhost)
+            .and_then(|vhost| vhost.route(&request, &mut routed))
+            .map_err(|_| HeldBecause::ExchangeMissing)?;
+        routed.queues.retain(|id| {
+            let to = node.queue(*id);
+            to.is_some_and(|to| !self.goes_round(from, &to))
+        });
+        Ok(Route::routed(node, &from.vhost, &routed))
     }
 
     fn goes_round(&self, from: &Queue, to: &Queue) -> bool {

@@ -10,6 +10,7 @@ use bytes::Bytes;
 use smallvec::SmallVec;
 
 use crate::content::{Content, LoadedBlob};
+use crate::firehose::TraceCopy;
 use crate::holder::Holder;
 use crate::node::Node;
 use crate::outbox::{MessageView, OUTBOX_MARK, Outgoing};
@@ -37,12 +38,14 @@ impl Ready<'_> {
     }
 }
 
-/// Carries out the deliveries among these effects, in their order.
+/// Carries out the deliveries among these effects, in their order; what the firehose tells of them
+/// is left for later.
 pub(crate) fn deliver(
     queue: &Arc<Queue>,
     node: &Node,
     state: &mut QueueState,
     effects: &[Effect<Content>],
+    copies: &mut Vec<TraceCopy>,
 ) {
     let deliveries: SmallVec<[&Delivery<Content>; 32]> = effects
         .iter()
@@ -60,10 +63,19 @@ pub(crate) fn deliver(
         .zip(&read)
         .filter_map(|(delivery, read)| prepare(queue, delivery, read))
         .collect();
+    let is_traced = node.firehose.runs_in(&queue.vhost);
     for run in ready.chunk_by(|a, b| a.delivery.holder == b.delivery.holder) {
         let Some(holder) = state.holders.get(&run[0].delivery.holder).cloned() else {
             continue;
         };
+        // The node that a guest comes from tells of it.
+        if is_traced && !holder.session.is_guest() {
+            copies.extend(run.iter().filter_map(|ready| {
+                let redelivered = ready.delivery.redelivered;
+                let queue = queue.name.as_str();
+                TraceCopy::delivered(node, &holder, &ready.view(), queue, redelivered)
+            }));
+        }
         hand_over(queue, state, &holder, run);
     }
 }
@@ -77,11 +89,10 @@ fn read_stored(
 ) -> SmallVec<[Option<LoadedBlob>; 32]> {
     deliveries
         .iter()
-        .map(|delivery| match &delivery.content {
-            Content::Resident { .. } => None,
-            Content::Stored(location) => {
-                node.read_ahead(queue.store(), location, &mut state.read_ahead)
-            }
+        .map(|delivery| {
+            let (tier, location) = delivery.content.place()?;
+            let ahead = &mut state.read_ahead;
+            node.read_ahead(queue.store(), tier, location, ahead.of(tier))
         })
         .collect()
 }
@@ -97,8 +108,8 @@ fn prepare<'a>(
             .get(*at as usize..(*at + *len) as usize)
             .and_then(Blob::parse)
             .map(|blob| (blob, &batch.bytes)),
-        (Content::Stored(_), Some(read)) => read.blob().map(|blob| (blob, read.owner())),
-        (Content::Stored(_), None) => None,
+        (_, Some(read)) => read.blob().map(|blob| (blob, read.owner())),
+        (_, None) => None,
     };
     let Some((blob, owner)) = found else {
         tracing::error!(queue = %queue.name, vhost = %queue.vhost, entry = delivery.entry.0,
@@ -112,6 +123,17 @@ fn prepare<'a>(
         owner,
         properties,
     })
+}
+
+/// The header with the keys that no consumer may see.
+pub(crate) const BLIND_COPIES: &str = "BCC";
+
+/// The property block without blind copies, which are nobody's business but the publisher's.
+pub(crate) fn without_blind_copies(properties: Properties<'_>) -> Option<Vec<u8>> {
+    let edited = PropertiesBuilder::from(properties).edit_headers(|headers| {
+        headers.remove(BLIND_COPIES);
+    });
+    Some(edited.ok()?.build())
 }
 
 /// The property block as the consumer sees it, where it differs from the stored one: without
@@ -129,7 +151,7 @@ pub(crate) fn shown_properties(
     let properties = Properties::trusted(blob.properties);
     let edited = PropertiesBuilder::from(properties).edit_headers(|headers| {
         if blob.has_bcc {
-            headers.remove("BCC");
+            headers.remove(BLIND_COPIES);
         }
         if counts {
             headers.insert(
@@ -174,7 +196,10 @@ fn hand_over(queue: &Arc<Queue>, state: &mut QueueState, holder: &Arc<Holder>, r
         deliveries
             .traffic
             .delivered(ready.delivery.no_ack, ready.delivery.redelivered);
-        let delivery_tag = if ready.delivery.no_ack {
+        let delivery_tag = if holder.session.is_guest() {
+            // Its own node gives the tag, and keeps it.
+            ready.delivery.entry.0
+        } else if ready.delivery.no_ack {
             deliveries.unacked.pass().0
         } else {
             deliveries

@@ -4,18 +4,20 @@
 use std::sync::Weak;
 
 use broker_core::metadata::QueueId;
-use broker_core::queue::EntryId;
-use broker_core::settings::QueueKind;
+use broker_core::queue::{EntryId, EntryView};
 use cluster::CommitShards;
 use std::sync::Arc;
-use storage::{FileId, LiveItem, Location, Owner, StoreId, StreamId};
+use storage::{FileId, LiveItem, Location, Owner, StoreId, StreamId, Tier};
 
 use crate::apply::{entry_id, first_id_after};
+use crate::clock;
 use crate::content::{Content, LoadedBlob};
 use crate::files::METADATA_STORE;
+use crate::flow::memory::ENTRY_BYTES;
 use crate::node::Node;
 use crate::queue::{Lane, Queue};
 use crate::record::Blob;
+use crate::route::keeps;
 
 /// Items handed to the flush at once; the queue's lock is held for no longer.
 const LIVE_ITEMS_SLICE: usize = 1_000;
@@ -85,6 +87,26 @@ impl StoreOwner {
     }
 }
 
+/// The bytes of an entry for a segment; `None` when they are in one already.
+fn live_item(entry: &EntryView<'_, Content>) -> Option<LiveItem> {
+    let Content::Resident { batch, at, len } = &*entry.content else {
+        return None;
+    };
+    let bytes = LoadedBlob::resident(batch, *at, *len).bytes();
+    let head_bytes =
+        Blob::parse(&bytes).and_then(|blob| u16::try_from(bytes.len() - blob.body.len()).ok());
+    let attributes = Attributes {
+        expires_at: entry.expires_at,
+        priority: Some(entry.priority),
+        head_bytes,
+    };
+    Some(LiveItem {
+        id: entry.id.0,
+        attributes: attributes.pack(),
+        bytes,
+    })
+}
+
 impl Owner for StoreOwner {
     fn applied(&self, last: &[(StreamId, u64)]) -> bool {
         self.commits.applied(last)
@@ -117,50 +139,100 @@ impl Owner for StoreOwner {
                 .live_from(EntryId(from))
                 .take_while(|entry| entry.id.0 < end);
             let in_file = live.filter(|entry| {
-                entry.content.file() == Some(file)
-                    && (entry.persistent || queue.kind == QueueKind::Quorum)
+                entry.content.file() == Some(file) && keeps(queue.kind, entry.persistent)
             });
-            out.extend(in_file.take(LIVE_ITEMS_SLICE).filter_map(|entry| {
-                let Content::Resident { batch, at, len } = entry.content else {
-                    return None;
-                };
-                let bytes = LoadedBlob::resident(batch, *at, *len).bytes();
-                let head_bytes = Blob::parse(&bytes)
-                    .and_then(|blob| u16::try_from(bytes.len() - blob.body.len()).ok());
-                let attributes = Attributes {
-                    expires_at: entry.expires_at,
-                    priority: Some(entry.priority),
-                    head_bytes,
-                };
-                Some(LiveItem {
-                    id: entry.id.0,
-                    attributes: attributes.pack(),
-                    bytes,
-                })
-            }));
+            out.extend(
+                in_file
+                    .filter_map(|entry| live_item(&entry))
+                    .take(LIVE_ITEMS_SLICE),
+            );
         });
     }
 
-    fn relocated(&self, store: StoreId, moved: &[(u64, Location)]) -> Vec<Location> {
+    fn relocated(&self, tier: Tier, store: StoreId, moved: &[(u64, Location)]) -> Vec<Location> {
         let Some(queue) = self.queue(store) else {
             return moved.iter().map(|(_, location)| *location).collect();
         };
-        queue.with_state(|state| {
+        let Some(node) = self.node.upgrade() else {
+            return Vec::new();
+        };
+        let (unwanted, room) = queue.with_state(|state| {
             let mut unwanted = Vec::new();
             for (id, location) in moved {
-                if !state.relocate(EntryId(*id), *location) {
-                    state.ledger.dead_in_segment(EntryId(*id));
-                    unwanted.push(*location);
+                if state.relocate(tier, EntryId(*id), *location) {
+                    continue;
                 }
+                if tier == Tier::Durable {
+                    state.ledger.dead_in_segment(EntryId(*id));
+                }
+                unwanted.push(*location);
             }
-            unwanted
+            let room = queue.tell_size(&node, clock::now(), state);
+            (unwanted, room)
+        });
+        if room {
+            queue.let_in(&node);
+        }
+        unwanted
+    }
+
+    fn living(&self, tier: Tier, store: StoreId, items: &mut Vec<(u64, Location)>) {
+        let Some(queue) = self.queue(store) else {
+            items.clear();
+            return;
+        };
+        queue.with_state(|state| {
+            items.retain(|(id, location)| {
+                let entry = state.machine.entry(EntryId(*id));
+                entry.is_some_and(|entry| entry.content.place() == Some((tier, location)))
+            });
+        });
+    }
+
+    fn paging_starts(&self, store: StoreId, keep_bytes: u64) -> u64 {
+        let Some(queue) = self.queue(store) else {
+            return 0;
+        };
+        queue.with_state(|state| {
+            let mut kept_bytes = 0;
+            let first = state.machine.live_from(EntryId(0)).find(|entry| {
+                if let Content::Resident { len, .. } = &*entry.content {
+                    kept_bytes += u64::from(*len) + ENTRY_BYTES;
+                }
+                kept_bytes > keep_bytes
+            });
+            // None: everything fits.
+            first.map_or(u64::MAX, |entry| entry.id.0)
         })
+    }
+
+    fn pageable(&self, tier: Tier, store: StoreId, from: u64, out: &mut Vec<LiveItem>) {
+        let Some(queue) = self.queue(store) else {
+            return;
+        };
+        queue.with_state(|state| {
+            let live = state.machine.live_from(EntryId(from));
+            let leaving = live.filter(|entry| {
+                let survives = entry.content.is_logged() && keeps(queue.kind, entry.persistent);
+                survives == (tier == Tier::Durable)
+            });
+            out.extend(
+                leaving
+                    .filter_map(|entry| live_item(&entry))
+                    .take(LIVE_ITEMS_SLICE),
+            );
+        });
     }
 
     fn checkpoint(&self, store: StoreId, out: &mut Vec<u8>) -> Option<u64> {
         let node = self.node.upgrade()?;
         if store == METADATA_STORE {
             return node.metadata.checkpoint(out);
+        }
+        if let Some(replication) = &node.replication
+            && crate::replication::stream_of_control(store).is_some()
+        {
+            return replication.checkpoint(&node.files, store, out);
         }
         let queue = self.queue(store)?;
         let Lane::Group(group) = queue.lane else {
@@ -178,6 +250,7 @@ impl Owner for StoreOwner {
                 .next()
                 .map(|entry| entry.id.0);
             let floor = first_live.unwrap_or_else(|| first_id_after(covered));
+            state.join_ledger();
             state.ledger.write(floor, out);
             Some(covered)
         })
@@ -186,6 +259,9 @@ impl Owner for StoreOwner {
     fn released(&self, file: FileId) {
         if let Some(node) = self.node.upgrade() {
             node.files.forget(file);
+            if let Some(replication) = &node.replication {
+                replication.released(&node.files);
+            }
         }
     }
 }

@@ -30,6 +30,37 @@ pub enum OpenError {
         /// Whose state it is.
         what: String,
     },
+    /// The operator's fault: queues live in groups that would not be there.
+    #[error(
+        "`quorum.groups` is {configured}, but stored queues are spread over at least {needed} groups; it may \
+         grow between starts, not shrink: set it to {needed} or more"
+    )]
+    FewerGroups {
+        /// What the options say.
+        configured: u32,
+        /// What the stored queues need.
+        needed: u32,
+    },
+    /// The log of a replica group does not fit together.
+    #[error(transparent)]
+    Log(#[from] cluster::LogFault),
+    /// A replica group does not start.
+    #[error("the replica group of stream {stream} does not start: {why}")]
+    Group {
+        /// The group's stream in the journal.
+        stream: u32,
+        /// What is wrong.
+        why: String,
+    },
+    /// The data is a cluster's, the configuration is not.
+    #[error("the data directory belongs to a node of a cluster: set cluster.nodes as it was")]
+    Clustered,
+    /// The configuration is a cluster's, the data is not.
+    #[error(
+        "the data directory belongs to a node without a cluster, which cannot become one of several: \
+         start this node with an empty directory, and import definitions"
+    )]
+    NotClustered,
     /// A thread could not be started.
     #[error("cannot start a thread: {0}")]
     Thread(std::io::Error),

@@ -9,13 +9,14 @@ use std::sync::{Arc, OnceLock};
 
 use broker_core::metadata::QueueId;
 use broker_core::queue::EntryId;
-use cluster::{Staged, Staging};
+use cluster::{GroupStatus, Staged, Staging};
 use parking_lot::Mutex;
 
 use crate::holder::Holder;
 use crate::origin::Origin;
 use crate::pressure::Pressure;
 use crate::record::{self, BATCH_VERSION, EntryMeta, NewMessage};
+use crate::standing::Counted;
 
 /// Ends of messages that wait for a publish to ride along with, per group. One journal record of
 /// this many is 8 KiB.
@@ -48,8 +49,7 @@ enum Settle {
     Returned {
         queue: QueueId,
         entry: u64,
-        delivery_count: u32,
-        acquired_count: u32,
+        counted: Counted,
     },
     HandedOut {
         queue: QueueId,
@@ -87,10 +87,9 @@ impl Settles {
                     Settle::Returned {
                         queue,
                         entry,
-                        delivery_count,
-                        acquired_count,
+                        counted,
                     } => {
-                        record::put_returned(batch, queue.0, entry, delivery_count, acquired_count);
+                        record::put_returned(batch, queue.0, entry, &counted);
                     }
                     Settle::HandedOut { queue, up_to_index } => {
                         record::put_handed_out(batch, queue.0, up_to_index);
@@ -132,6 +131,11 @@ impl Groups {
         debug_assert!(opened.is_ok(), "groups are opened once");
     }
 
+    /// Where a group's log stands; `None` before the doors are open.
+    pub(crate) fn status(&self, group: u32) -> Option<GroupStatus> {
+        Some(self.group(group)?.staging.group().status())
+    }
+
     fn group(&self, group: u32) -> Option<&Group> {
         self.groups.get()?.get(group as usize)
     }
@@ -171,15 +175,8 @@ impl Groups {
         }
     }
 
-    /// The entry went back to its queue and its counts have changed.
-    pub(crate) fn returned(
-        &self,
-        group: u32,
-        queue: QueueId,
-        entry: EntryId,
-        delivery_count: u32,
-        acquired_count: u32,
-    ) {
+    /// The entry went back to its queue, or died and stays; its counts have changed.
+    pub(crate) fn returned(&self, group: u32, queue: QueueId, entry: EntryId, counted: Counted) {
         let Some(group) = self.group(group) else {
             return;
         };
@@ -187,8 +184,7 @@ impl Groups {
         group.add(Settle::Returned {
             queue,
             entry,
-            delivery_count,
-            acquired_count,
+            counted,
         });
     }
 

@@ -102,14 +102,7 @@ impl Histories {
                 published_at: clock::now(),
                 ..EntryMeta::default()
             };
-            let message = NewMessage {
-                exchange: blob.exchange,
-                routing_key: blob.routing_key,
-                properties: blob.properties,
-                body: blob.body,
-                dead_lettered: blob.dead_lettered,
-                has_bcc: blob.has_bcc,
-            };
+            let message = blob.again();
             route.send(node, &meta, &message, &mut turn, || Origin::Nobody);
         }
         turn.end(node);

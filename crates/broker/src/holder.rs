@@ -8,11 +8,14 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use broker_core::channel::{Confirm, ConfirmRun, Confirms, Resolved, Unacked, Verdict};
+use broker_core::flow::{ChannelHold, HoldBounds};
 use broker_core::metadata::QueueId;
 use broker_core::queue::HolderId;
 use broker_core::{ConsumerTag, Refusal};
 use parking_lot::Mutex;
 
+use crate::flow::hold::HolderFlow;
+use crate::flow::spill::SpillFile;
 use crate::observe::traffic::{ChannelFacts, ChannelTraffic, QueueTraffic, TrafficCounts};
 use crate::outbox::Outgoing;
 use crate::session::SessionShared;
@@ -27,6 +30,10 @@ pub(crate) struct Holder {
     pub(crate) deliveries: Mutex<Deliveries>,
     confirms: Mutex<ConfirmState>,
     held_cancels: Mutex<Option<Vec<ConsumerTag>>>,
+    /// What makes its publisher wait.
+    pub(crate) flow: Mutex<HolderFlow>,
+    /// Its messages that wait on disk.
+    pub(crate) spill: Mutex<SpillFile>,
 }
 
 /// Deliveries out on the channel. Tags are given and frames pushed under one lock, so that tags
@@ -56,7 +63,13 @@ struct ConfirmState {
 }
 
 impl Holder {
-    pub(crate) fn new(id: HolderId, number: u16, session: Arc<SessionShared>) -> Self {
+    pub(crate) fn new(
+        id: HolderId,
+        number: u16,
+        session: Arc<SessionShared>,
+        bounds: HoldBounds,
+    ) -> Self {
+        let hold = ChannelHold::new(bounds, session.flow.client.obeys_flow);
         Self {
             id,
             number,
@@ -75,6 +88,8 @@ impl Holder {
                 confirmed: 0,
             }),
             held_cancels: Mutex::default(),
+            flow: Mutex::new(HolderFlow::new(hold)),
+            spill: Mutex::default(),
         }
     }
 

@@ -4,9 +4,13 @@ use std::path::PathBuf;
 
 use broker_core::metadata::{Defaults, Metadata};
 
+use crate::flow::FlowOptions;
+
 /// How a node runs. Sizes in bytes.
 #[derive(Clone, Debug)]
 pub struct BrokerOptions {
+    /// What the node is called in traces.
+    pub name: String,
     /// Where everything durable lies.
     pub data_dir: PathBuf,
     /// Sizes of the journal and the segments.
@@ -17,17 +21,24 @@ pub struct BrokerOptions {
     pub commit_threads: usize,
     /// What queues go by when neither argument nor policy says anything.
     pub defaults: Defaults,
+    /// How publishers are held.
+    pub flow: FlowOptions,
+    /// The cluster that the node is part of, if any.
+    pub cluster: Option<crate::replication::ClusterOptions>,
 }
 
 impl BrokerOptions {
     /// The defaults of a node whose data lies in this directory.
     pub fn new(data_dir: impl Into<PathBuf>) -> Self {
         Self {
+            name: "sluicemq@localhost".to_owned(),
             data_dir: data_dir.into(),
             storage: storage::Options::default(),
             groups: 8,
             commit_threads: 1,
             defaults: Defaults::default(),
+            flow: FlowOptions::default(),
+            cluster: None,
         }
     }
 

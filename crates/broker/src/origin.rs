@@ -3,12 +3,17 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
+use broker_core::Refusal;
 use broker_core::channel::Verdict;
 use broker_core::metadata::QueueId;
 use broker_core::queue::EntryId;
 
 use crate::holder::Holder;
 use crate::node::Node;
+use crate::observe::incidents::HeldBecause;
+use crate::outbox::Outgoing;
+use crate::replication::AwayReceipt;
+use crate::signals::Signal;
 
 /// Who is told what became of a message.
 pub(crate) enum Origin {
@@ -25,19 +30,63 @@ pub(crate) enum Origin {
     },
     /// A dead letter whose source keeps it until it is safe.
     DeadLetter(Arc<DeadLetterReceipt>),
+    /// A publish of another node's client.
+    Away {
+        receipt: Arc<AwayReceipt>,
+        /// Its place among the messages of the other node's batch.
+        place: u32,
+    },
     /// Nobody waits.
     Nobody,
 }
 
-/// Whether every queue took the messages of a commit.
-#[derive(Debug, Default)]
+impl Origin {
+    /// One more part of a commit.
+    pub(crate) fn commit(holder: &Arc<Holder>, receipt: &Arc<CommitReceipt>) -> Self {
+        receipt.open.fetch_add(1, Ordering::AcqRel);
+        Origin::Commit {
+            holder: holder.clone(),
+            receipt: receipt.clone(),
+        }
+    }
+
+    /// A message that waited is on its way: its connection waits for it to land.
+    pub(crate) fn departs(&self) {
+        match self {
+            Origin::Channel { holder, .. } | Origin::Commit { holder, .. } => {
+                holder.session.departed(1);
+            }
+            Origin::DeadLetter(_) | Origin::Away { .. } | Origin::Nobody => {}
+        }
+    }
+}
+
+/// Whether every queue took the messages of a commit, and who answers it: the channel, or, when a
+/// part had to wait for a queue, whoever settles the last part.
+#[derive(Debug)]
 pub(crate) struct CommitReceipt {
     refused: AtomicBool,
+    /// Parts without a verdict, and the channel itself.
+    open: AtomicU32,
+}
+
+impl Default for CommitReceipt {
+    fn default() -> Self {
+        Self {
+            refused: AtomicBool::new(false),
+            open: AtomicU32::new(1),
+        }
+    }
 }
 
 impl CommitReceipt {
     pub(crate) fn was_refused(&self) -> bool {
         self.refused.load(Ordering::Acquire)
+    }
+
+    /// A part is settled, or the channel has sent all. Answers whether it was the last.
+    pub(crate) fn settled(&self) -> bool {
+        self.open.fetch_sub(1, Ordering::AcqRel) == 1
     }
 }
 
@@ -67,7 +116,11 @@ impl DeadLetterReceipt {
             return;
         }
         if let Some(queue) = node.queue(self.queue) {
-            queue.dead_lettered(node, self.entry, !self.rejected.load(Ordering::Acquire));
+            let outcome = match self.rejected.load(Ordering::Acquire) {
+                true => Err(HeldBecause::Refused),
+                false => Ok(()),
+            };
+            queue.dead_lettered(node, self.entry, outcome);
         }
     }
 }
@@ -90,6 +143,9 @@ pub(crate) fn tell(node: &Node, origins: &[Origin], verdict_of: impl Fn(usize) -
                 if verdict_of(at) == Verdict::Rejected {
                     receipt.refused.store(true, Ordering::Release);
                 }
+                if receipt.settled() {
+                    answer_late(holder, receipt);
+                }
                 holder.session.landed(1);
                 at += 1;
             }
@@ -97,8 +153,29 @@ pub(crate) fn tell(node: &Node, origins: &[Origin], verdict_of: impl Fn(usize) -
                 receipt.verdict(node, verdict_of(at));
                 at += 1;
             }
+            Origin::Away { receipt, place } => {
+                receipt.verdict(node, *place, verdict_of(at));
+                at += 1;
+            }
             Origin::Nobody => at += 1,
         }
+    }
+}
+
+/// The last part of a commit that had to wait is settled.
+fn answer_late(holder: &Holder, receipt: &CommitReceipt) {
+    let session = &holder.session;
+    match receipt.was_refused() {
+        false => {
+            session
+                .options
+                .outbox
+                .push(holder.number, &[Outgoing::CommitOk]);
+        }
+        true => session.signals.send(Signal::CloseChannel {
+            number: holder.number,
+            refusal: Refusal::PartialTransaction,
+        }),
     }
 }
 

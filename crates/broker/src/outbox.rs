@@ -56,6 +56,15 @@ pub enum Outgoing<'a> {
         /// The message as published.
         message: MessageView<'a>,
     },
+    /// A mandatory publish that a queue refused: it is full, and the message could not wait.
+    ReturnFull {
+        /// The message as published.
+        message: MessageView<'a>,
+        /// The queue's name.
+        queue: &'a str,
+    },
+    /// A commit that had to wait for a queue is done.
+    CommitOk,
     /// The consumer is gone without having asked for it.
     CancelConsumer {
         /// The consumer's tag.
@@ -63,8 +72,24 @@ pub enum Outgoing<'a> {
     },
 }
 
+/// What has left on a connection since it was opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sent {
+    /// Octets written.
+    pub octets: u64,
+    /// Writes.
+    pub writes: u64,
+    /// Octets that wait to be written.
+    pub pending_octets: u64,
+}
+
 /// A connection's write side.
 pub trait Outbox: Send + Sync {
     /// Appends in order; never waits. Answers the bytes that wait to be written afterwards.
     fn push(&self, channel: u16, out: &[Outgoing<'_>]) -> usize;
+
+    /// What has left; nothing where nobody counts.
+    fn sent(&self) -> Sent {
+        Sent::default()
+    }
 }

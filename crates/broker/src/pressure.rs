@@ -27,6 +27,11 @@ impl Pressure {
         }
     }
 
+    /// Bytes on their way to the journal.
+    pub(crate) fn staged_bytes(&self) -> u64 {
+        self.staged_bytes.load(Ordering::Relaxed) as u64
+    }
+
     /// Whether publishers must wait.
     pub(crate) fn is_high(&self) -> bool {
         self.staged_bytes.load(Ordering::Relaxed) > STAGED_BYTES_MAX

@@ -5,7 +5,10 @@
 //! time, never across an await; lock order queue, then staging, then holder, then outbox. What
 //! needs another queue (dead letters) or the metadata (deletion) is handed back in [`After`].
 
+mod cold;
 mod logged;
+mod succession;
+mod told;
 
 use std::sync::Arc;
 
@@ -13,26 +16,33 @@ use amqp::Table;
 use broker_core::dead_letter::DeathReason;
 use broker_core::metadata::{QueueGone, QueueId, QueueRecord};
 use broker_core::queue::{
-    Consumer, ConsumerId, DispatchBudget, DispatchEnd, Effect, Effects, Entry, EntryId, Gone, Got,
-    HolderId, Pause, QueueCounts, QueueFault, QueueMachine, RefusedBecause, ReturnCause,
-    Settlement, TimedOut, Use,
+    Consumer, ConsumerId, DispatchBudget, DispatchEnd, Effect, Effects, Entry, EntryId, EntryState,
+    Gone, Got, HolderId, Past, Pause, QueueCounts, QueueFault, QueueMachine, RefusedBecause,
+    ReturnCause, Settlement, TimedOut, Use,
 };
 use broker_core::settings::{QueueKind, QueueSettings};
-use broker_core::{ConsumerTag, QueueName, Timestamp, VhostName};
-use parking_lot::Mutex;
+use broker_core::{ConsumerTag, ExchangeName, QueueName, Timestamp, VhostName};
 use rustc_hash::FxHashMap;
-use storage::{Location, Run, StoreId};
+use storage::{Location, Run, StoreId, Tier};
 
+use self::cold::{Cold, StateLock};
 use crate::bounds::{DISPATCH_SLICE, DISPATCH_SLICE_BYTES};
 use crate::clock;
 use crate::content::{Batch, Content, LoadedBlob};
 use crate::deliver;
+use crate::firehose::TraceCopy;
+use crate::flow::gate::{Gate, Load, QueueSize};
+use crate::flow::memory::QueueMemory;
 use crate::holder::Holder;
 use crate::ledger::Ledger;
 use crate::node::Node;
-use crate::observe::deaths::DeathStrategy;
+use crate::observe::deaths::{DeathStrategy, QueueDeaths};
+use crate::observe::incidents::{HeldBecause, IncidentKind};
 use crate::observe::traffic::QueueTraffic;
 use crate::record::EntryMeta;
+use crate::standing::Standing;
+
+use told::Letter;
 
 /// Which driver a queue has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,6 +51,8 @@ pub(crate) enum Lane {
     Inline,
     /// Local durable or replicated: commands go through this group first.
     Group(u32),
+    /// It lives on another node, which this lane leads to.
+    Away(u32),
 }
 
 /// A queue and its standing in the node.
@@ -50,8 +62,14 @@ pub(crate) struct Queue {
     pub(crate) name: QueueName,
     pub(crate) kind: QueueKind,
     pub(crate) lane: Lane,
+    /// The node of a classic queue.
+    pub(crate) home: broker_core::metadata::NodeId,
     pub(crate) auto_delete: bool,
-    state: Mutex<QueueState>,
+    /// Who may come in.
+    pub(crate) gate: Gate,
+    /// The delayed exchange whose messages wait here; then it is no queue that clients see.
+    pub(crate) holds_for: Option<ExchangeName>,
+    state: StateLock,
 }
 
 /// What the lock guards.
@@ -61,16 +79,41 @@ pub(crate) struct QueueState {
     pub(crate) tags: FxHashMap<ConsumerId, ConsumerTag>,
     /// What the log must know of entries that are in segments or were returned.
     pub(crate) ledger: Ledger,
-    /// Neighbours of the last message that was read from a segment.
-    pub(crate) read_ahead: Option<Run>,
+    /// Neighbours of the last messages that were read from segments.
+    pub(crate) read_ahead: ReadAhead,
     /// Counted where it happens, under this lock.
     pub(crate) traffic: QueueTraffic,
+    pub(crate) deaths: QueueDeaths,
+    /// Why dead letters are held, and since when (milliseconds since the epoch).
+    pub(crate) dead_letters_held: Option<(HeldBecause, u64)>,
     /// Arguments of those consumers that have any, for listings.
     pub(crate) consumer_arguments: FxHashMap<ConsumerId, Table>,
     effects: Effects<Content>,
     next_inline_id: u64,
     deadline: Option<Timestamp>,
+    /// What came in since the gate was told.
+    arrived: Load,
+    /// What it keeps in memory.
+    pub(crate) memory: QueueMemory,
     deleted: bool,
+    /// What is on disk and not taken in yet.
+    cold: Option<Box<Cold>>,
+}
+
+/// What was read from the segments of each tier and may be wanted next.
+#[derive(Debug, Default)]
+pub(crate) struct ReadAhead {
+    stored: Option<Run>,
+    paged: Option<Run>,
+}
+
+impl ReadAhead {
+    pub(crate) fn of(&mut self, tier: Tier) -> &mut Option<Run> {
+        match tier {
+            Tier::Durable => &mut self.stored,
+            Tier::Paged => &mut self.paged,
+        }
+    }
 }
 
 /// A message that leaves a queue for its dead-letter exchange.
@@ -85,15 +128,21 @@ pub(crate) struct DeadLetterJob {
     pub(crate) acquired_count: u32,
     /// The queue keeps the message until every target has confirmed.
     pub(crate) kept: bool,
+    /// What it went through, if anything is known.
+    pub(crate) past: Option<Box<Past>>,
 }
 
 /// What must happen once the queue's lock is free again.
 #[derive(Default)]
 pub(crate) struct After {
     pub(crate) dead_letters: Vec<DeadLetterJob>,
+    /// What the firehose tells of deliveries.
+    pub(crate) trace_copies: Vec<TraceCopy>,
     /// Entries that the queue refused, for the nacks.
     pub(crate) refused: Vec<EntryId>,
-    pub(crate) timed_out: Vec<(Arc<Holder>, TimedOut)>,
+    pub(crate) timed_out: Vec<(Arc<Holder>, TimedOut, IncidentKind)>,
+    /// Messages that wait may come in, or channels may be let go.
+    pub(crate) room: bool,
     /// The queue must go: unused for too long, or its last consumer has left.
     pub(crate) gone: Option<QueueGone>,
 }
@@ -114,19 +163,24 @@ pub(crate) struct Arrival {
 }
 
 impl Queue {
-    pub(crate) fn new(record: &QueueRecord, lane: Lane) -> Self {
+    pub(crate) fn new(record: &QueueRecord, lane: Lane, memory: QueueMemory) -> Self {
         let state = QueueState {
             machine: QueueMachine::new(record.kind, &record.settings, clock::now()),
             holders: FxHashMap::default(),
             tags: FxHashMap::default(),
             ledger: Ledger::default(),
-            read_ahead: None,
+            read_ahead: ReadAhead::default(),
             traffic: QueueTraffic::default(),
+            deaths: QueueDeaths::default(),
+            dead_letters_held: None,
             consumer_arguments: FxHashMap::default(),
             effects: Vec::new(),
             next_inline_id: 1,
             deadline: None,
+            arrived: Load::default(),
+            memory,
             deleted: false,
+            cold: None,
         };
         Self {
             id: record.id,
@@ -134,8 +188,11 @@ impl Queue {
             name: record.name.clone(),
             kind: record.kind,
             lane,
+            home: record.home,
             auto_delete: record.auto_delete,
-            state: Mutex::new(state),
+            gate: Gate::new(&record.settings),
+            holds_for: None,
+            state: StateLock::new(state),
         }
     }
 
@@ -151,6 +208,11 @@ impl Queue {
     /// Reads or repairs the state without rules: recovery, checkpoints, relocation, listings.
     pub(crate) fn with_state<R>(&self, f: impl FnOnce(&mut QueueState) -> R) -> R {
         f(&mut self.state.lock())
+    }
+
+    /// Repairs the state while the node recovers, without taking in what nobody has asked for.
+    pub(crate) fn while_cold<R>(&self, f: impl FnOnce(&mut QueueState) -> R) -> R {
+        f(&mut self.state.lock_cold())
     }
 
     /// Bytes that the length limits of this kind of queue count.
@@ -194,10 +256,16 @@ impl Queue {
                 acquired_count: arrival.meta.acquired_count,
             };
             let QueueState {
-                machine, effects, ..
+                machine,
+                effects,
+                memory,
+                ..
             } = &mut *state;
+            memory.enters(&entry.content);
+            let load = Load::of(entry.bytes, entry.content.resident_len());
             machine.enqueue(now, entry, effects);
             state.traffic.publish += 1;
+            state.arrived.add(load);
         }
         self.run(node, now, &mut state, after);
         first_inline_id
@@ -212,6 +280,9 @@ impl Queue {
         how: Settlement,
         after: &mut After,
     ) {
+        if node.is_away(self) {
+            return node.settle_away(self, holder, entries, how);
+        }
         self.act(node, after, |machine, now, effects| {
             machine.settle(now, holder, entries, how, effects);
         });
@@ -224,6 +295,10 @@ impl Queue {
         after: &mut After,
         call: impl FnOnce(&mut QueueMachine<Content>, Timestamp, &mut Effects<Content>),
     ) {
+        // What a follower decided would be one rule too many: the leader's log says what happens.
+        if !node.leads(self.lane) {
+            return;
+        }
         let now = clock::now();
         let mut state = self.state.lock();
         if state.deleted {
@@ -272,6 +347,10 @@ impl Queue {
 
     /// Lifts one reason for a consumer's silence and dispatches.
     pub(crate) fn resume(self: &Arc<Self>, node: &Node, consumer: ConsumerId, pause: Pause) {
+        node.note_pause(consumer, pause, false);
+        if node.is_away(self) {
+            return node.resume_away(self, consumer, pause);
+        }
         let mut after = After::default();
         self.act(node, &mut after, |machine, _, _| {
             machine.resume(consumer, pause);
@@ -291,6 +370,10 @@ impl Queue {
         consumer: ConsumerId,
         after: &mut After,
     ) {
+        node.remove_attachment(self, consumer);
+        if node.is_away(self) {
+            return;
+        }
         let now = clock::now();
         let mut state = self.state.lock();
         let QueueState {
@@ -313,6 +396,10 @@ impl Queue {
         cause: ReturnCause,
         after: &mut After,
     ) {
+        if node.is_away(self) {
+            return node.detach_away(self, holder, cause);
+        }
+        node.forget_attachments(self.id, holder);
         let now = clock::now();
         let mut state = self.state.lock();
         if state.deleted {
@@ -368,6 +455,9 @@ impl Queue {
             Fetched { got, loaded }
         });
         if let Some(Fetched { got, .. }) = &got {
+            if no_ack {
+                state.memory.leaves(&got.delivery.content);
+            }
             state.holders.insert(holder.id, holder.clone());
             state.traffic.got(no_ack, got.delivery.redelivered);
             self.hand_out(node, &mut state.ledger, &got.delivery);
@@ -384,6 +474,24 @@ impl Queue {
         }
         self.run(node, now, &mut state, after);
         Ok(got)
+    }
+
+    /// Holds those of these messages that are ready, for this channel; answers which.
+    pub(crate) fn hold_chosen(&self, holder: &Arc<Holder>, entries: &[EntryId]) -> Vec<EntryId> {
+        let mut state = self.state.lock();
+        if state.deleted {
+            return Vec::new();
+        }
+        state.holders.insert(holder.id, holder.clone());
+        let machine = &mut state.machine;
+        machine.hold_again(clock::now(), holder.id, None, entries);
+        let is_held = |id: &&EntryId| {
+            let entry = machine.entry(**id);
+            entry.is_some_and(|entry| {
+                matches!(entry.state, EntryState::Unacked { holder: by, .. } if by == holder.id)
+            })
+        };
+        entries.iter().filter(is_held).copied().collect()
     }
 
     /// Removes what is ready; answers how many messages.
@@ -409,10 +517,12 @@ impl Queue {
     /// Arguments or policies say something else.
     pub(crate) fn reconfigure(self: &Arc<Self>, node: &Node, settings: &QueueSettings) {
         let mut after = After::default();
+        self.gate.reconfigure(node, self, settings);
         self.act(node, &mut after, |machine, now, effects| {
             machine.reconfigure(now, settings, effects);
         });
         node.carry_out(self, after);
+        self.let_in(node);
     }
 
     /// A deadline of the queue has come.
@@ -431,19 +541,6 @@ impl Queue {
         node.carry_out(self, after);
     }
 
-    /// At-least-once dead letters: all targets have the message, or one has not.
-    pub(crate) fn dead_lettered(self: &Arc<Self>, node: &Node, entry: EntryId, safe: bool) {
-        let mut after = After::default();
-        self.act(node, &mut after, |machine, now, effects| {
-            if safe {
-                machine.dead_lettered(&[entry], effects);
-            } else {
-                machine.dead_letter_failed(now, &[entry], effects);
-            }
-        });
-        node.carry_out(self, after);
-    }
-
     /// Ends the queue. Its consumers are told; answers the ready messages that die with it.
     pub(crate) fn close(&self) -> u64 {
         let mut state = self.state.lock();
@@ -457,6 +554,10 @@ impl Queue {
         let holders = std::mem::take(&mut state.holders);
         state.tags.clear();
         state.consumer_arguments.clear();
+        let QueueState {
+            machine, memory, ..
+        } = &mut *state;
+        memory.end(machine.live_from(EntryId(0)).map(|entry| entry.content));
         state.machine =
             QueueMachine::new(self.kind, &QueueSettings::default(), Timestamp::default());
         drop(state);
@@ -491,6 +592,24 @@ impl Queue {
             }
         }
         self.schedule(node, state);
+        after.room |= self.tell_size(node, now, state);
+    }
+
+    /// Tells the memory tree and the gate what the queue holds now. Answers whether somebody who waits
+    /// may be let in.
+    pub(crate) fn tell_size(&self, node: &Node, now: Timestamp, state: &mut QueueState) -> bool {
+        let arrived = std::mem::take(&mut state.arrived);
+        let counts = state.machine.counts();
+        state.memory.tell(&counts);
+        self.gate.note_resident(state.memory.resident_bytes());
+        if self.gate.is_free() {
+            return false;
+        }
+        let size = QueueSize {
+            counts: &counts,
+            resident_bytes: state.memory.resident_bytes(),
+        };
+        self.gate.size_changed(node, self, now, size, arrived)
     }
 
     fn schedule(self: &Arc<Self>, node: &Node, state: &mut QueueState) {
@@ -509,12 +628,18 @@ impl Queue {
             return;
         }
         let mut effects = std::mem::take(&mut state.effects);
-        deliver::deliver(self, node, state, &effects);
+        let events = self.about_late(state, &effects);
+        self.withdraw_late(state, &effects);
+        deliver::deliver(self, node, state, &effects, &mut after.trace_copies);
+        after.timed_out.extend(events);
         for effect in effects.drain(..) {
             self.perform_one(node, state, effect, after);
         }
         // Keeps the capacity.
         state.effects = effects;
+        if state.ledger.wants_joining() {
+            state.join_ledger();
+        }
     }
 
     fn perform_one(
@@ -531,23 +656,25 @@ impl Queue {
                     .delivered(delivery.no_ack, delivery.redelivered);
                 self.hand_out(node, &mut state.ledger, &delivery);
                 if delivery.no_ack {
+                    state.memory.leaves(&delivery.content);
                     self.ended(node, &mut state.ledger, delivery.entry, &delivery.content);
                 }
             }
             Effect::Refused { id, content, why } => {
+                state.memory.refused(id, &content);
                 if why == RefusedBecause::Overflow {
                     self.ended(node, &mut state.ledger, id, &content);
                 }
                 after.refused.push(id);
             }
             Effect::Forget { id, content, why } => {
+                state.memory.leaves(&content);
                 node.counters.forgotten(why);
                 state.traffic.ack += u64::from(why == Gone::Acked);
                 if let Some(reason) = death_of(why) {
-                    node.traffic
-                        .died(self.kind, reason, DeathStrategy::Disabled);
+                    self.died(node, state, reason, DeathStrategy::Disabled);
                 }
-                if why == Gone::DeadLettered {
+                if why == Gone::DeadLettered && self.holds_for.is_none() {
                     node.traffic.dead_letter_confirmed(self.kind);
                 }
                 self.ended(node, &mut state.ledger, id, &content);
@@ -559,42 +686,44 @@ impl Queue {
                 delivery_count,
                 acquired_count,
                 kept,
+                past,
             } => {
-                let strategy = match kept {
-                    true => DeathStrategy::AtLeastOnce,
-                    false => DeathStrategy::AtMostOnce,
-                };
-                node.traffic.died(self.kind, reason, strategy);
-                // Read before its place is given back.
-                let loaded = node.load(self.store(), &content);
-                if !kept {
-                    self.ended(node, &mut state.ledger, id, &content);
-                }
-                after.dead_letters.push(DeadLetterJob {
-                    queue: self.id,
-                    entry: id,
-                    loaded,
+                let letter = Letter {
+                    id,
+                    content,
                     reason,
                     delivery_count,
                     acquired_count,
                     kept,
-                });
+                    past,
+                };
+                self.send_letter(node, state, letter, after);
             }
+            Effect::KeptDead {
+                id,
+                reason,
+                delivery_count,
+                acquired_count,
+            } => {
+                self.died(node, state, reason, DeathStrategy::AtLeastOnce);
+                let counts = (delivery_count, acquired_count);
+                self.stands(node, state, id, counts, Standing::Dead(reason));
+            }
+            Effect::PoisonLoop {
+                id,
+                holder,
+                consumer,
+                returns,
+            } => self.poison_loop(node, state, id, (holder, consumer), returns),
             Effect::Returned {
                 id,
                 delivery_count,
                 acquired_count,
-                ..
+                until,
             } => {
-                let logged = state
-                    .machine
-                    .entry(id)
-                    .is_some_and(|entry| entry.content.is_logged());
-                if let (Lane::Group(group), true) = (self.lane, logged) {
-                    state.ledger.returned(id, delivery_count, acquired_count);
-                    node.groups
-                        .returned(group, self.id, id, delivery_count, acquired_count);
-                }
+                let standing = until.map_or(Standing::InLine, Standing::HeldBack);
+                let counts = (delivery_count, acquired_count);
+                self.stands(node, state, id, counts, standing);
             }
             Effect::ConsumerCancelled {
                 consumer, holder, ..
@@ -604,11 +733,7 @@ impl Queue {
                     holder.consumer_cancelled(&tag);
                 }
             }
-            Effect::TimedOut(timed_out) => {
-                if let Some(holder) = state.holders.get(&timed_out.holder) {
-                    after.timed_out.push((holder.clone(), timed_out));
-                }
-            }
+            Effect::TimedOut(_) => {}
             Effect::ActiveConsumer { .. } => {}
             Effect::QueueExpired => after.gone = Some(QueueGone::Expired),
         }
@@ -621,17 +746,42 @@ impl QueueState {
         self.deleted
     }
 
+    /// Whether what is in segments is not taken in yet.
+    pub(crate) fn is_cold(&self) -> bool {
+        self.cold.is_some()
+    }
+
+    /// Makes what is remembered of dead entries as short as what lives allows.
+    pub(crate) fn join_ledger(&mut self) {
+        let Self {
+            machine, ledger, ..
+        } = self;
+        ledger.join(|id| {
+            machine
+                .live_from(EntryId(id))
+                .next()
+                .map(|entry| entry.id.0)
+        });
+    }
+
     /// An item lies in a segment from here on. Answers false when nobody wants it any more.
-    pub(crate) fn relocate(&mut self, id: EntryId, location: Location) -> bool {
+    pub(crate) fn relocate(&mut self, tier: Tier, id: EntryId, location: Location) -> bool {
         // A store that was empty in between numbers its segments from the start again: what was
         // read ahead may be of another segment with the same number.
-        self.read_ahead = None;
-        match self.machine.content_mut(id) {
-            Some(content) if !self.deleted => {
-                *content = Content::Stored(location);
+        *self.read_ahead.of(tier) = None;
+        if self.deleted {
+            return false;
+        }
+        let content = match tier {
+            Tier::Durable => Content::Stored(location),
+            Tier::Paged => Content::Paged(location),
+        };
+        match self.machine.moved(id, content) {
+            Some(before) => {
+                self.memory.leaves(&before);
                 true
             }
-            _ => false,
+            None => false,
         }
     }
 }

@@ -11,6 +11,7 @@
 //! forget   = 2 · queue id u64 · count u32 · entry id u64 * count
 //! handed   = 4 · queue id u64 · log index u64
 //! returned = 3 · queue id u64 · entry id u64 · delivery_count u32 · acquired_count u32
+//! stands   = 5 · queue id u64 · entry id u64 · counted (see `standing`)
 //! blob     = flags u8 · exchange (u8 length) · routing key (u8 length) · properties (u32 length) · body
 //! ```
 
@@ -18,6 +19,7 @@ use broker_core::Timestamp;
 use bytes::Bytes;
 
 use crate::outbox::MessageView;
+use crate::standing::{COUNTED_BYTES, Counted, Standing};
 
 /// Version octet every batch begins with.
 pub(crate) const BATCH_VERSION: u8 = 1;
@@ -26,6 +28,7 @@ const PUBLISH: u8 = 1;
 const FORGET: u8 = 2;
 const RETURNED: u8 = 3;
 const HANDED_OUT: u8 = 4;
+const STANDS: u8 = 5;
 
 const PERSISTENT: u8 = 1;
 const HAS_PRIORITY: u8 = 2;
@@ -34,6 +37,8 @@ const HAS_PRIORITY: u8 = 2;
 const BLOB_DEAD_LETTERED: u8 = 1;
 /// The headers hold blind copies: routing keys that no consumer may see.
 const BLOB_HAS_BCC: u8 = 2;
+/// A dead-letter key has taken the place of all its keys: the copies in its headers are history.
+const BLOB_KEYS_REPLACED: u8 = 4;
 
 /// What a queue must know of a message without reading it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -58,6 +63,8 @@ pub(crate) struct NewMessage<'a> {
     pub(crate) dead_lettered: bool,
     /// Whether there is a BCC header.
     pub(crate) has_bcc: bool,
+    /// Whether its routing key is its only one, whatever copies the headers name.
+    pub(crate) keys_replaced: bool,
 }
 
 impl NewMessage<'_> {
@@ -69,6 +76,7 @@ impl NewMessage<'_> {
         body: &[],
         dead_lettered: false,
         has_bcc: false,
+        keys_replaced: false,
     };
 
     /// Length of the blob this message becomes.
@@ -91,6 +99,9 @@ pub(crate) fn put_blob(out: &mut Vec<u8>, message: &NewMessage<'_>) {
     }
     if message.has_bcc {
         flags |= BLOB_HAS_BCC;
+    }
+    if message.keys_replaced {
+        flags |= BLOB_KEYS_REPLACED;
     }
     out.push(flags);
     put_short(out, message.exchange);
@@ -147,19 +158,18 @@ pub(crate) fn put_forget(out: &mut Vec<u8>, queue: u64, entries: &[u64]) {
     }
 }
 
-/// Appends a returned command: the entry went back to its queue with these counts.
-pub(crate) fn put_returned(
-    out: &mut Vec<u8>,
-    queue: u64,
-    entry: u64,
-    delivery: u32,
-    acquired: u32,
-) {
-    out.push(RETURNED);
+/// Appends a returned command: the entry is with its queue again, counted and standing so.
+pub(crate) fn put_returned(out: &mut Vec<u8>, queue: u64, entry: u64, counted: &Counted) {
+    let is_in_line = counted.standing == Standing::InLine;
+    out.push(if is_in_line { RETURNED } else { STANDS });
     out.extend_from_slice(&queue.to_le_bytes());
     out.extend_from_slice(&entry.to_le_bytes());
-    out.extend_from_slice(&delivery.to_le_bytes());
-    out.extend_from_slice(&acquired.to_le_bytes());
+    if is_in_line {
+        out.extend_from_slice(&counted.delivery_count.to_le_bytes());
+        out.extend_from_slice(&counted.acquired_count.to_le_bytes());
+    } else {
+        counted.put(out);
+    }
 }
 
 /// Appends a handed-out mark: messages of the queue up to this log index may have been delivered.
@@ -186,8 +196,7 @@ pub(crate) enum Command<'a> {
     Returned {
         queue: u64,
         entry: u64,
-        delivery_count: u32,
-        acquired_count: u32,
+        counted: Counted,
     },
     HandedOut {
         queue: u64,
@@ -214,6 +223,8 @@ pub(crate) enum BatchFault {
     Version(u8),
     #[error("batch is cut short at octet {0}")]
     Truncated(usize),
+    #[error("a message stands in no known way at octet {0}")]
+    Standing(usize),
     #[error("unknown command {command} at octet {at}")]
     UnknownCommand { command: u8, at: usize },
 }
@@ -310,8 +321,17 @@ impl<'a> Commands<'a> {
             RETURNED => Ok(Command::Returned {
                 queue: self.u64()?,
                 entry: self.u64()?,
-                delivery_count: self.u32()?,
-                acquired_count: self.u32()?,
+                counted: Counted {
+                    delivery_count: self.u32()?,
+                    acquired_count: self.u32()?,
+                    standing: Standing::InLine,
+                },
+            }),
+            STANDS => Ok(Command::Returned {
+                queue: self.u64()?,
+                entry: self.u64()?,
+                counted: Counted::read(self.take(COUNTED_BYTES)?)
+                    .ok_or(BatchFault::Standing(at))?,
             }),
             HANDED_OUT => Ok(Command::HandedOut {
                 queue: self.u64()?,
@@ -342,6 +362,7 @@ impl<'a> Iterator for Commands<'a> {
 pub(crate) struct Blob<'a> {
     pub(crate) dead_lettered: bool,
     pub(crate) has_bcc: bool,
+    pub(crate) keys_replaced: bool,
     pub(crate) exchange: &'a str,
     pub(crate) routing_key: &'a str,
     pub(crate) properties: &'a [u8],
@@ -361,11 +382,25 @@ impl<'a> Blob<'a> {
         Some(Self {
             dead_lettered,
             has_bcc,
+            keys_replaced: flags & BLOB_KEYS_REPLACED != 0,
             exchange,
             routing_key,
             properties,
             body,
         })
+    }
+
+    /// The same message, about to be stored once more.
+    pub(crate) fn again(&self) -> NewMessage<'a> {
+        NewMessage {
+            exchange: self.exchange,
+            routing_key: self.routing_key,
+            properties: self.properties,
+            body: self.body,
+            dead_lettered: self.dead_lettered,
+            has_bcc: self.has_bcc,
+            keys_replaced: self.keys_replaced,
+        }
     }
 
     /// The message as it leaves; `owner` is what the blob lies in.
@@ -397,6 +432,7 @@ mod tests {
         body: b"hello",
         dead_lettered: true,
         has_bcc: false,
+        keys_replaced: true,
     };
 
     fn meta() -> EntryMeta {
@@ -410,12 +446,21 @@ mod tests {
         }
     }
 
+    fn counted(standing: Standing) -> Counted {
+        Counted {
+            delivery_count: 1,
+            acquired_count: 2,
+            standing,
+        }
+    }
+
     fn batch() -> Vec<u8> {
         let mut batch = vec![BATCH_VERSION];
         put_publish(&mut batch, &meta(), [7, 9].into_iter(), &MESSAGE);
         put_forget(&mut batch, 7, &[1, 2, 3]);
-        put_returned(&mut batch, 9, 5, 1, 2);
+        put_returned(&mut batch, 9, 5, &counted(Standing::InLine));
         put_handed_out(&mut batch, 9, 77);
+        put_returned(&mut batch, 9, 5, &counted(Standing::HeldBack(Timestamp(7))));
         batch
     }
 
@@ -448,10 +493,15 @@ mod tests {
         let returned = Command::Returned {
             queue: 9,
             entry: 5,
-            delivery_count: 1,
-            acquired_count: 2,
+            counted: counted(Standing::InLine),
         };
         assert_eq!(commands[2], returned);
+        let held_back = Command::Returned {
+            queue: 9,
+            entry: 5,
+            counted: counted(Standing::HeldBack(Timestamp(7))),
+        };
+        assert_eq!(commands[4], held_back);
         assert_eq!(
             commands[3],
             Command::HandedOut {
@@ -469,7 +519,7 @@ mod tests {
                 continue;
             };
             let whole = commands.take_while(Result::is_ok).count();
-            assert!(whole < 4, "a cut at {len} still read four commands");
+            assert!(whole < 5, "a cut at {len} still read five commands");
         }
     }
 

@@ -1,36 +1,42 @@
-//! Start-up: metadata, queues and their messages from checkpoints, segments and the journal.
+//! Start-up: metadata and queues from checkpoints and the journal. What queues have in segments is left
+//! until the journal or somebody else needs it.
 //!
 //! Everything here can be interrupted and done again: it changes nothing on disk. A message found
 //! both in a segment and in the journal has one id and is taken once.
 
 use std::sync::Arc;
 
-use broker_core::metadata::{MetadataEvent, QueueId, QueueRecord};
+use broker_core::metadata::{ExchangeRecord, MetadataEvent, QueueId, QueueRecord};
 use broker_core::queue::{Entry, EntryId};
-use rustc_hash::FxHashMap;
-use storage::{Recovery, Replayed, ReplayedRecord, StoreId};
+use broker_core::settings::QueueKind;
+use rustc_hash::{FxHashMap, FxHashSet};
+use storage::{Recovery, Replayed, ReplayedRecord, StorageError, StoreId};
 
 use crate::apply::entry_id;
 use crate::content::{Batch, Content};
-use crate::durability::{Attributes, METADATA_STREAM};
+use crate::delayed;
+use crate::durability::METADATA_STREAM;
 use crate::error::OpenError;
 use crate::files::METADATA_STORE;
-use crate::ledger::{Checkpoint, Ledger};
+use crate::ledger::Checkpoint;
 use crate::node::Node;
 use crate::queue::{Lane, Queue, QueueState, resident};
 use crate::record::{Blob, Command, Commands};
+use crate::replication::{control_store, stream_of_control};
 use crate::route::keeps;
 
 /// What is known of the stores before the journal is read.
 struct Stores {
     checkpoints: FxHashMap<StoreId, (u64, Checkpoint)>,
+    /// Queues whose settings changed on the way.
+    reconfigured: FxHashSet<QueueId>,
 }
 
 impl Stores {
     fn read(recovery: &Recovery) -> Result<Self, OpenError> {
         let mut checkpoints = FxHashMap::default();
         for store in recovery.stores() {
-            if store == METADATA_STORE {
+            if store == METADATA_STORE || stream_of_control(store).is_some() {
                 continue;
             }
             if let Some(checkpoint) = recovery.checkpoint(store)? {
@@ -41,7 +47,17 @@ impl Stores {
                 checkpoints.insert(store, (checkpoint.covered, read));
             }
         }
-        Ok(Self { checkpoints })
+        Ok(Self {
+            checkpoints,
+            reconfigured: FxHashSet::default(),
+        })
+    }
+
+    /// What the store's checkpoint says; nothing when there is none.
+    fn take(&mut self, store: StoreId) -> Checkpoint {
+        let kept = self.checkpoints.get_mut(&store);
+        kept.map(|(_, checkpoint)| std::mem::take(checkpoint))
+            .unwrap_or_default()
     }
 
     /// Highest index of its stream whose effects are in the store's checkpoint.
@@ -54,17 +70,53 @@ impl Stores {
 
 /// Restores the node's state. Afterwards the journal can be started.
 pub(crate) fn recover(node: &Node, recovery: Recovery) -> Result<Replayed, OpenError> {
-    if let Some(checkpoint) = recovery.checkpoint(METADATA_STORE)? {
+    let checkpoint = recovery.checkpoint(METADATA_STORE)?;
+    let control = recovery.checkpoint(control_store(METADATA_STREAM))?;
+    match (&node.replication, checkpoint.is_some(), control.is_some()) {
+        (None, _, true) => return Err(OpenError::Clustered),
+        (Some(_), true, false) => return Err(OpenError::NotClustered),
+        (Some(replication), _, _) => replication.prepare(&recovery, node.options.groups)?,
+        (None, _, false) => {}
+    }
+    if let Some(checkpoint) = checkpoint {
         node.metadata.restore(&checkpoint.blob)?;
     }
+    node.warming.begin(node.storage.segments().segment_count());
     let mut stores = Stores::read(&recovery)?;
     let on_disk = recovery.stores();
     let records: Vec<Arc<QueueRecord>> = node.metadata.read().queues().cloned().collect();
+    let delaying: Vec<Arc<ExchangeRecord>> = delayed::exchanges(&node.metadata.read());
     for record in records {
-        restore_queue(node, &record, &mut stores)?;
+        in_a_group_of_ours(node, &record)?;
+        let queue = Arc::new(node.new_queue(&record));
+        let checkpoint = stores.take(queue.store());
+        restore_queue(node, &queue, checkpoint);
+        node.publish_queue(queue);
     }
+    for record in delaying {
+        if let Some(queue) = delayed::store(node, &record).map(Arc::new) {
+            let checkpoint = stores.take(queue.store());
+            restore_queue(node, &queue, checkpoint);
+            node.publish_queue(queue);
+        }
+    }
+    // Those that are not there were deleted.
+    let next = node.metadata.read().next_queue();
+    node.heard_of_queues_below(next.0);
     let replayed =
         recovery.replay::<OpenError>(|record| replay_record(node, &mut stores, record))?;
+    node.firehose.adjust(&node.metadata.read());
+    for id in &stores.reconfigured {
+        let record = node.metadata.read().queue_by_id(*id).cloned();
+        if let (Some(queue), Some(record)) = (node.queue(*id), record) {
+            queue.reconfigure(node, &record.settings);
+        }
+    }
+    if let Some(replication) = &node.replication {
+        let checkpoints = stores.checkpoints.into_iter();
+        replication.keep_unclaimed(checkpoints.map(|(store, (_, checkpoint))| (store, checkpoint)));
+        return Ok(replayed);
+    }
     for store in on_disk {
         if store != METADATA_STORE && node.queue(QueueId(store.0)).is_none() {
             node.storage.drop_store(store);
@@ -73,64 +125,32 @@ pub(crate) fn recover(node: &Node, recovery: Recovery) -> Result<Replayed, OpenE
     Ok(replayed)
 }
 
-/// Makes the queue and fills it from its segments.
-fn restore_queue(node: &Node, record: &QueueRecord, stores: &mut Stores) -> Result<(), OpenError> {
-    let queue = node.add_queue(record);
-    if queue.lane == Lane::Inline {
-        return Ok(());
+/// A queue of a group that this node does not run would be lost silently.
+fn in_a_group_of_ours(node: &Node, record: &QueueRecord) -> Result<(), OpenError> {
+    if record.kind == QueueKind::Quorum && record.group >= node.options.groups {
+        return Err(OpenError::FewerGroups {
+            configured: node.options.groups,
+            needed: record.group + 1,
+        });
     }
-    let checkpoint = stores
-        .checkpoints
-        .get_mut(&queue.store())
-        .map(|(_, checkpoint)| std::mem::take(checkpoint))
-        .unwrap_or_default();
-    let mut items = Vec::new();
-    for item in node.storage.segments().recover(queue.store())? {
-        items.push(item?);
-    }
-    items.sort_unstable_by_key(|item| item.id);
-    queue.with_state(|state| {
-        let mut dead = Vec::new();
-        let mut last = None;
-        for item in items {
-            // A copy that a crash left behind a finished one is dead as well.
-            if checkpoint.is_dead(item.id) || last == Some(item.id) {
-                dead.push(item.location);
-                continue;
-            }
-            last = Some(item.id);
-            let attributes = Attributes::unpack(item.attributes);
-            let head = attributes.head_bytes.map_or(0, u32::from);
-            let body = item.location.len.saturating_sub(head);
-            let (delivery_count, acquired_count) = checkpoint
-                .counted
-                .get(&item.id)
-                .copied()
-                .unwrap_or_default();
-            restore_entry(
-                &queue,
-                state,
-                Entry {
-                    id: EntryId(item.id),
-                    content: Content::Stored(item.location),
-                    bytes: queue.logical_bytes(head as usize, body as usize),
-                    priority: attributes.priority,
-                    persistent: true,
-                    expires_at: attributes.expires_at,
-                    delivery_count,
-                    acquired_count,
-                },
-            );
-        }
-        node.release(queue.store(), &dead);
-        state.ledger = Ledger::resume(checkpoint);
-    });
     Ok(())
+}
+
+/// What the queue has in segments is left there until somebody needs it. Called before anybody can
+/// find the queue.
+pub(crate) fn restore_queue(node: &Node, queue: &Queue, checkpoint: Checkpoint) {
+    if !matches!(queue.lane, Lane::Group(_)) {
+        return;
+    }
+    queue.while_cold(|state| state.cool(node, queue, checkpoint));
 }
 
 fn restore_entry(queue: &Queue, state: &mut QueueState, entry: Entry<Content>) {
     let id = entry.id;
-    if !state.machine.restore(entry) {
+    let content = entry.content.clone();
+    if state.machine.restore(entry) {
+        state.memory.enters(&content);
+    } else {
         tracing::debug!(queue = %queue.name, entry = id.0, "an entry was restored before");
     }
 }
@@ -140,9 +160,29 @@ fn replay_record(
     stores: &mut Stores,
     record: ReplayedRecord,
 ) -> Result<(), OpenError> {
+    if let Some(replication) = &node.replication
+        && replication.replay(&node.files, &record)?
+    {
+        return Ok(());
+    }
+    if record.stream.0 >= 1 << 30 {
+        return Err(OpenError::Clustered);
+    }
     if record.stream == METADATA_STREAM {
         return replay_metadata(node, stores, &record);
     }
+    restore_batch(node, &record, &mut |queue| {
+        live(node, stores, &record, queue)
+    })
+}
+
+/// Takes a batch in without any rule: what it says was decided when it was written. `live` answers
+/// the queue that a command is about, unless it is gone or has the batch already.
+pub(crate) fn restore_batch(
+    node: &Node,
+    record: &ReplayedRecord,
+    live: &mut dyn FnMut(u64) -> Option<Arc<Queue>>,
+) -> Result<(), OpenError> {
     let unreadable = |what: &str| OpenError::Unreadable {
         what: format!(
             "journal file {} at {} ({what})",
@@ -152,9 +192,20 @@ fn replay_record(
     let batch = Arc::new(Batch {
         bytes: record.payload.clone(),
         file: Some(record.at.file),
+        shared: Box::default(),
     });
     let commands = Commands::of(&record.payload).map_err(|fault| unreadable(&fault.to_string()))?;
     let mut publishes = 0;
+    // A batch is mostly about one queue: it is looked for once.
+    let mut last: Option<(u64, Option<Arc<Queue>>)> = None;
+    let mut live = |queue: u64| match &last {
+        Some((found, answer)) if *found == queue => answer.clone(),
+        _ => {
+            let answer = live(queue);
+            last = Some((queue, answer.clone()));
+            answer
+        }
+    };
     for command in commands {
         match command.map_err(|fault| unreadable(&fault.to_string()))? {
             Command::Publish {
@@ -163,10 +214,14 @@ fn replay_record(
                 blob_at,
                 blob_len,
             } => {
+                if publishes == 0 {
+                    node.ages
+                        .note(record.stream, record.index, meta.published_at);
+                }
                 let id = entry_id(record.index, publishes);
                 publishes += 1;
                 for target in targets.iter() {
-                    let Some(queue) = live(node, stores, &record, target) else {
+                    let Some(queue) = live(target) else {
                         continue;
                     };
                     if !keeps(queue.kind, meta.persistent) {
@@ -185,42 +240,43 @@ fn replay_record(
                         delivery_count: meta.delivery_count,
                         acquired_count: meta.acquired_count,
                     };
-                    queue.with_state(|state| {
+                    queue.while_cold(|state| {
                         entry.expires_at = state.machine.expiry(meta.published_at, expiration);
+                        // Up to this very one: paged out, it is in a segment as well.
+                        state.take_in(id.0 + 1)?;
                         restore_entry(&queue, state, entry);
-                    });
+                        Ok::<_, StorageError>(())
+                    })?;
                 }
             }
             Command::Forget { queue, entries } => {
-                let Some(queue) = live(node, stores, &record, queue) else {
+                let Some(queue) = live(queue) else {
                     continue;
                 };
-                forget(node, &queue, entries.iter());
+                forget(node, &queue, entries.iter())?;
             }
             Command::HandedOut { queue, up_to_index } => {
-                let Some(queue) = live(node, stores, &record, queue) else {
+                let Some(queue) = live(queue) else {
                     continue;
                 };
-                queue.with_state(|state| state.ledger.restore_mark(up_to_index));
+                queue.while_cold(|state| state.ledger.restore_mark(up_to_index));
             }
             Command::Returned {
                 queue,
                 entry,
-                delivery_count,
-                acquired_count,
+                counted,
             } => {
-                let Some(queue) = live(node, stores, &record, queue) else {
+                let Some(queue) = live(queue) else {
                     continue;
                 };
-                queue.with_state(|state| {
+                queue.while_cold(|state| {
                     let id = EntryId(entry);
-                    if state
-                        .machine
-                        .returned(id, delivery_count, acquired_count, None)
-                    {
-                        state.ledger.returned(id, delivery_count, acquired_count);
+                    state.take_in(entry + 1)?;
+                    if counted.restore(&mut state.machine, id) {
+                        state.ledger.returned(id, counted);
                     }
-                });
+                    Ok::<_, StorageError>(())
+                })?;
             }
         }
     }
@@ -236,19 +292,26 @@ fn live(node: &Node, stores: &Stores, record: &ReplayedRecord, queue: u64) -> Op
     (record.index > stores.covered(queue.store())).then_some(queue)
 }
 
-fn forget(node: &Node, queue: &Queue, entries: impl Iterator<Item = u64>) {
-    queue.with_state(|state| {
+fn forget(
+    node: &Node,
+    queue: &Queue,
+    entries: impl Iterator<Item = u64>,
+) -> Result<(), StorageError> {
+    queue.while_cold(|state| {
         for id in entries.map(EntryId) {
+            state.take_in(id.0 + 1)?;
             let mut gone = Vec::new();
             state.machine.forget(&[id], &mut gone);
             let Some(content) = gone.pop() else { continue };
+            state.memory.leaves(&content);
             let stored = matches!(content, Content::Stored(_));
             state.ledger.ended(id, stored);
-            if let Content::Stored(location) = content {
-                node.release(queue.store(), &[location]);
+            if let Some((tier, location)) = content.place() {
+                node.storage.tier(tier).release(queue.store(), &[*location]);
             }
         }
-    });
+        Ok(())
+    })
 }
 
 fn replay_metadata(
@@ -267,7 +330,7 @@ fn replay_metadata(
     }
     let mut events = Vec::new();
     node.metadata
-        .apply_entry(record.index, &record.payload, |_, outcome| {
+        .apply_entry(record.index, &record.payload, |_, outcome, _| {
             events.extend(outcome.into_iter().flat_map(|outcome| outcome.events));
         });
     for event in events {
@@ -276,16 +339,34 @@ fn replay_metadata(
                 record,
                 created: true,
             } => {
-                restore_queue(node, &record, stores)?;
+                in_a_group_of_ours(node, &record)?;
+                let queue = Arc::new(node.new_queue(&record));
+                let checkpoint = stores.take(queue.store());
+                restore_queue(node, &queue, checkpoint);
+                node.publish_queue(queue);
+            }
+            MetadataEvent::ExchangeDeclared {
+                record,
+                created: true,
+            } => {
+                if let Some(queue) = delayed::store(node, &record).map(Arc::new) {
+                    let checkpoint = stores.take(queue.store());
+                    restore_queue(node, &queue, checkpoint);
+                    node.publish_queue(queue);
+                }
+            }
+            MetadataEvent::ExchangeDeleted { record, .. } => {
+                if let Some(id) = record.delay_store {
+                    node.queues.remove(&id);
+                }
             }
             // Its segments are dropped at the end of the recovery.
             MetadataEvent::QueueDeleted { record, .. } => {
                 node.queues.remove(&record.id);
             }
             MetadataEvent::QueueReconfigured { record } => {
-                if let Some(queue) = node.queue(record.id) {
-                    queue.reconfigure(node, &record.settings);
-                }
+                // At the end: the journal may still bring messages that belong before others.
+                stores.reconfigured.insert(record.id);
             }
             _ => {}
         }

@@ -10,7 +10,9 @@ use broker_core::{ConsumerTag, QueueName};
 use bytes::Bytes;
 use dashmap::DashMap;
 
+use crate::firehose::{self, TraceCopy};
 use crate::holder::Holder;
+use crate::node::Node;
 use crate::outbox::{MessageView, Outgoing};
 use crate::record::NewMessage;
 use crate::server_name;
@@ -72,16 +74,11 @@ impl Replies {
     }
 
     /// Hands a reply to its requester, if that is still there.
-    pub(crate) fn deliver(&self, reply: &NewMessage<'_>) {
-        let Some(requester) = self.requesters.get(reply.routing_key) else {
+    pub(crate) fn deliver(&self, node: &Node, reply: &NewMessage<'_>) {
+        let Some((holder, consumer_tag)) = self.requester(reply.routing_key) else {
             return;
         };
         let owner = Bytes::copy_from_slice(reply.body);
-        let mut deliveries = requester.holder.deliveries.lock();
-        if !deliveries.open {
-            return;
-        }
-        let delivery_tag = deliveries.unacked.pass().0;
         let message = MessageView {
             exchange: reply.exchange,
             routing_key: reply.routing_key,
@@ -89,18 +86,29 @@ impl Replies {
             body: &owner,
             owner: &owner,
         };
+        let mut deliveries = holder.deliveries.lock();
+        if !deliveries.open {
+            return;
+        }
         let deliver = Outgoing::Deliver {
-            consumer_tag: requester.consumer_tag.as_str(),
-            delivery_tag,
+            consumer_tag: consumer_tag.as_str(),
+            delivery_tag: deliveries.unacked.pass().0,
             redelivered: false,
             message,
         };
-        requester
-            .holder
-            .session
-            .options
-            .outbox
-            .push(requester.holder.number, &[deliver]);
+        let options = &holder.session.options;
+        options.outbox.push(holder.number, &[deliver]);
+        drop(deliveries);
+        if node.firehose.runs_in(&options.vhost) {
+            let queue = reply.routing_key;
+            let copy = TraceCopy::delivered(node, &holder, &message, queue, false);
+            firehose::publish(node, &options.vhost, copy);
+        }
+    }
+
+    fn requester(&self, name: &str) -> Option<(Arc<Holder>, ConsumerTag)> {
+        let requester = self.requesters.get(name)?;
+        Some((requester.holder.clone(), requester.consumer_tag.clone()))
     }
 }
 

@@ -42,8 +42,17 @@ impl RouteCache {
         let has_headers = properties.has_headers();
         let message = LazyMessage::new(properties);
         let extra_keys = match (has_headers, message.headers()) {
-            (true, Some(headers)) => carbon_copy_keys(headers)?,
-            _ => SmallVec::new(),
+            (true, Some(headers)) => carbon_copy_keys(headers),
+            _ => Ok(SmallVec::new()),
+        };
+        let extra_keys = match extra_keys {
+            Ok(keys) => keys,
+            Err(fault) => {
+                // A fault of the exchange is told first.
+                let request = RouteRequest::publish(exchange, routing_key.as_bytes(), &message);
+                self.find(node, vhost, &request)?;
+                return Err(fault);
+            }
         };
         if extra_keys.is_empty()
             && let Some(route) = self.cached(exchange, routing_key)
@@ -63,9 +72,10 @@ impl RouteCache {
         Ok(route)
     }
 
-    /// Exchanges that want to remember the message that was routed last.
-    pub(crate) fn histories(&self) -> &[ExchangeName] {
-        &self.routed.histories
+    /// Exchanges that want to remember the message that was routed last. Allocates nothing when
+    /// there are none.
+    pub(crate) fn take_histories(&mut self) -> Vec<ExchangeName> {
+        self.routed.histories.drain(..).collect()
     }
 
     fn find(
@@ -78,8 +88,8 @@ impl RouteCache {
         metadata.vhost(vhost)?.route(request, &mut self.routed)?;
         drop(metadata);
         let exchange = self.counters(node, vhost, request.exchange);
-        let queues = self.routed.queues.iter().filter_map(|id| node.queue(*id));
-        Ok(Arc::new(Route::from_exchange(exchange, queues)))
+        let route = Route::routed(node, vhost, &self.routed);
+        Ok(Arc::new(route.through_exchange(exchange)))
     }
 
     /// The counters of an exchange; those of the last one are at hand.

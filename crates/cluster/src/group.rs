@@ -85,6 +85,11 @@ pub struct GroupStatus {
     pub role: Role,
     /// Who leads, when known.
     pub leader: Option<NodeId>,
+    /// The term in which that is so; 0 where nobody ever has to be elected.
+    pub term: u64,
+    /// Whether this node takes part in elections; one that lost its disk does not before it has
+    /// caught up.
+    pub votes: bool,
     /// All members.
     pub members: Vec<NodeId>,
     /// Index of the last entry of the log.

@@ -14,6 +14,9 @@ pub struct CommittedEntry {
     pub payload: Bytes,
     /// Where the payload lies in this node's journal; `None` when no command of the batch was logged.
     pub at: Option<Position>,
+    /// Whether this node leads the group and proposed the entry, or took it from another node. A
+    /// machine that follows only keeps what the leader's machine decided.
+    pub leading: bool,
 }
 
 /// Why contexts come back without their entry.
@@ -39,10 +42,26 @@ pub trait StateMachine: Send + Sync + 'static {
     /// `contexts` are those given with the commands of this batch, in order, on the node that
     /// proposed it, and empty elsewhere. Called on a commit thread without any lock held; it may
     /// stage and propose, but not wait for its own group.
-    fn apply(&self, entry: CommittedEntry, contexts: Vec<Self::Context>);
+    ///
+    /// The answer goes to the node that the leader took the batch from, if it was another one
+    /// (`answered`); otherwise it is dropped.
+    fn apply(&self, entry: CommittedEntry, contexts: Vec<Self::Context>) -> Bytes;
 
-    /// The contexts of one batch that was proposed here and will not be applied with them.
-    fn abandon(&self, contexts: Vec<Self::Context>, why: Abandoned);
+    /// A batch that was proposed here and will not be applied with its contexts.
+    fn abandon(&self, payload: Bytes, contexts: Vec<Self::Context>, why: Abandoned);
+
+    /// A batch that was proposed here and committed by another leader: what that leader's machine
+    /// answered. It may come before or after the entry is applied here.
+    fn answered(&self, payload: Bytes, contexts: Vec<Self::Context>, answer: Bytes) {
+        let _ = (payload, contexts, answer);
+    }
+
+    /// This node leads from here on, and everything before its time is applied. A group of one is
+    /// never told: it always leads.
+    fn lead(&self) {}
+
+    /// This node leads no more; what it did beyond the log is void.
+    fn follow(&self) {}
 }
 
 /// A machine that can be copied to a member whose log is too far behind. Replicated groups ask for it;

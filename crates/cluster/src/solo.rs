@@ -154,6 +154,8 @@ impl<M: StateMachine> ReplicaGroup<M::Context> for SoloGroup<M> {
         GroupStatus {
             role: Role::Leader,
             leader: Some(self.node),
+            term: 0,
+            votes: true,
             members: vec![self.node],
             last_index: self.log.lock().last_index,
             applied_index: self.applied_index(),
@@ -193,11 +195,13 @@ impl<M: StateMachine> Door for SoloGroup<M> {
             "entries of stream {} out of order",
             self.stream
         );
-        self.machine.apply(
+        // Nobody else proposes to a group of one.
+        let _ = self.machine.apply(
             CommittedEntry {
                 index,
                 payload: entry.payload,
                 at,
+                leading: true,
             },
             entry.contexts,
         );
@@ -222,7 +226,8 @@ impl<M: StateMachine> Door for SoloGroup<M> {
         drop(log);
         self.in_flight.fetch_sub(entries.len(), Ordering::AcqRel);
         for entry in entries {
-            self.machine.abandon(entry.contexts, why.clone());
+            self.machine
+                .abandon(entry.payload, entry.contexts, why.clone());
         }
         self.tell_observer(last_index);
     }

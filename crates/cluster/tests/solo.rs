@@ -210,6 +210,8 @@ fn a_group_of_one_refuses_changes_in_words() {
     let expected = GroupStatus {
         role: Role::Leader,
         leader: Some(this),
+        term: 0,
+        votes: true,
         members: vec![this],
         last_index: 0,
         applied_index: 0,

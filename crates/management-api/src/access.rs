@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 /// A user.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct User {
     /// Name.
     pub name: String,
@@ -21,6 +22,7 @@ pub struct User {
 
 /// Who asks.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct WhoAmI {
     /// Name.
     pub name: String,
@@ -32,6 +34,7 @@ pub struct WhoAmI {
 
 /// What a user may do in a vhost.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Permission {
     /// Whose.
     pub user: String,
@@ -47,6 +50,7 @@ pub struct Permission {
 
 /// What a user may do with the keys of an exchange.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TopicPermission {
     /// Whose.
     pub user: String,

@@ -3,10 +3,12 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::flow::ChannelHold;
 use crate::rate::{MessageStats, Rate};
 
 /// A connection.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Connection {
     /// `peer:port -> local:port`.
     pub name: String,
@@ -86,6 +88,7 @@ pub struct Connection {
 
 /// A connection in the list of one user's.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct UserConnection {
     /// As in [`Connection`].
     pub name: String,
@@ -99,6 +102,7 @@ pub struct UserConnection {
 
 /// A connection that something belongs to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ConnectionDetails {
     /// As in [`Connection`].
     pub name: String,
@@ -110,6 +114,7 @@ pub struct ConnectionDetails {
 
 /// A channel.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Channel {
     /// The connection's name and the number in brackets.
     pub name: String,
@@ -153,6 +158,9 @@ pub struct Channel {
     /// What happened to messages, once something has.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message_stats: Option<MessageStats>,
+    /// What it waits for, while something holds it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hold: Option<ChannelHold>,
     /// Its consumers, in the single form.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub consumer_details: Option<Vec<Consumer>>,
@@ -166,6 +174,7 @@ pub struct Channel {
 
 /// A consumer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Consumer {
     /// Its tag.
     pub consumer_tag: String,
@@ -191,6 +200,7 @@ pub struct Consumer {
 
 /// A queue that something belongs to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct QueueRef {
     /// Name.
     pub name: String,
@@ -200,6 +210,7 @@ pub struct QueueRef {
 
 /// A channel that something belongs to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ChannelDetails {
     /// The connection's name.
     pub connection_name: String,

@@ -9,6 +9,7 @@ use crate::rate::{MessageStats, Rate};
 
 /// The first page of every dashboard.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Overview {
     /// The level of RabbitMQ's API that is spoken.
     pub management_version: String,
@@ -69,6 +70,7 @@ pub struct Overview {
 
 /// Seconds that samples of each kind are kept.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SampleRetentionPolicies {
     /// Of the cluster and of vhosts.
     pub global: Vec<u64>,
@@ -80,6 +82,7 @@ pub struct SampleRetentionPolicies {
 
 /// An exchange type.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ExchangeType {
     /// Name.
     pub name: String,
@@ -93,6 +96,7 @@ macro_rules! churn {
     ($($(#[$doc:meta])* $counter:ident $details:ident,)*) => {
         /// What came and went since the node started.
         #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+        #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
         #[serde(default)]
         pub struct ChurnRates {
             $(
@@ -124,6 +128,7 @@ churn! {
 
 /// Messages of all queues.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct QueueTotals {
     /// All messages.
@@ -148,6 +153,7 @@ pub struct QueueTotals {
 
 /// How many there are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ObjectTotals {
     /// Channels.
     pub channels: usize,
@@ -163,6 +169,7 @@ pub struct ObjectTotals {
 
 /// An open listener.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Listener {
     /// Where.
     pub node: String,
@@ -180,6 +187,7 @@ pub struct Listener {
 
 /// An HTTP listener.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Context {
     /// Where; absent within a node.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -196,6 +204,7 @@ pub struct Context {
 
 /// The cluster's name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ClusterName {
     /// The name.
     pub name: String,
@@ -203,6 +212,7 @@ pub struct ClusterName {
 
 /// A part of the program.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Application {
     /// Name.
     pub name: String,
@@ -214,6 +224,7 @@ pub struct Application {
 
 /// A node. Of one that is down only name, type, `running` and `being_drained` are known.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Node {
     /// Name.
     pub name: String,
@@ -314,6 +325,7 @@ pub struct Node {
 
 /// Where a node's memory goes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Memory {
     /// The parts.
     pub memory: MemoryBreakdown,
@@ -321,6 +333,7 @@ pub struct Memory {
 
 /// Bytes by part, under RabbitMQ's names. Parts that this broker does not have are 0.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct MemoryBreakdown {
     /// Parts.
@@ -334,6 +347,7 @@ pub struct MemoryBreakdown {
 
 /// All memory by three ways of counting.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct MemoryTotals {
     /// As the system counts.
     pub rss: u64,
@@ -345,6 +359,7 @@ pub struct MemoryTotals {
 
 /// Logins by protocol.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct AuthAttempts {
     /// `http` or `amqp091`.
     pub protocol: String,

@@ -5,6 +5,7 @@ use serde_json::Value;
 
 /// Why a request was refused.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ErrorBody {
     /// A word for the kind: `bad_request`, `not_found`, …
     pub error: String,

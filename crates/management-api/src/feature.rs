@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 /// Something that nodes of different releases must agree on.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct FeatureFlag {
     /// Name.
     pub name: String,
@@ -27,6 +28,7 @@ pub struct FeatureFlag {
 
 /// Something that will go.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DeprecatedFeature {
     /// Name.
     pub name: String,

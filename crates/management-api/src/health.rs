@@ -5,6 +5,7 @@ use serde_json::Value;
 
 /// The answer of a health check. What does not apply to a check is absent.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct Health {
     /// `ok` or `failed`.
@@ -40,6 +41,7 @@ pub struct Health {
 
 /// A resource that is short.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Alarm {
     /// Where.
     pub node: String,

@@ -7,6 +7,7 @@ use crate::client::ChannelDetails;
 
 /// Body of a publish.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PublishRequest {
     /// By AMQP's names; `headers` is an object.
     pub properties: Map<String, Value>,
@@ -20,6 +21,7 @@ pub struct PublishRequest {
 
 /// Answer to a publish.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Routed {
     /// Whether a queue took the message.
     pub routed: bool,
@@ -27,6 +29,7 @@ pub struct Routed {
 
 /// Body of a get.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct GetRequest {
     /// Most messages.
     pub count: u64,
@@ -41,6 +44,7 @@ pub struct GetRequest {
 
 /// A message that was got.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct GotMessage {
     /// Whether it was handed out before.
     pub redelivered: bool,
@@ -53,6 +57,7 @@ pub struct GotMessage {
 
 /// A message that was looked at where it is.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct QueuedMessage {
     /// Its number in the queue, growing in the order of publishing.
     pub entry: u64,
@@ -80,6 +85,9 @@ pub struct QueuedMessage {
     /// Since when it is handed out, in milliseconds since the epoch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unacked_since: Option<u64>,
+    /// When it is ready again, in milliseconds since the epoch, while it is held back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub delayed_until: Option<u64>,
     /// Exchange, routing key, properties and body, unless it has left meanwhile.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<MessageContent>,
@@ -87,6 +95,7 @@ pub struct QueuedMessage {
 
 /// What a message consists of.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct MessageContent {
     /// Size of the whole body.
     pub payload_bytes: usize,

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 /// Answer to a list request with `page`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Page<T> {
     /// Items that the filter left.
     pub filtered_count: usize,

@@ -7,6 +7,7 @@ use serde_json::Value;
 
 /// A policy or an operator policy.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Policy {
     /// Its vhost.
     pub vhost: String,
@@ -21,10 +22,14 @@ pub struct Policy {
     pub definition: Value,
     /// The highest matching one is chosen.
     pub priority: Value,
+    /// `file` if a policy file holds it: then only the file changes it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub origin: Option<String>,
 }
 
 /// A value that a component keeps.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Parameter {
     /// The value.
     pub value: Value,
@@ -38,6 +43,7 @@ pub struct Parameter {
 
 /// A value of the whole cluster.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct GlobalParameter {
     /// Its name.
     pub name: String,
@@ -47,6 +53,7 @@ pub struct GlobalParameter {
 
 /// Limits of a vhost or of a user; the other name is absent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Limits {
     /// Of this vhost.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 /// How fast a counter grows; the history only when it was asked for.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Rate {
     /// Per second, over the last interval.
     pub rate: f64,
@@ -20,6 +21,7 @@ pub struct Rate {
 
 /// A counter at one time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Sample {
     /// The value.
     pub sample: u64,
@@ -32,6 +34,7 @@ macro_rules! message_stats {
         /// What happened to messages. A counter is absent where it does not apply, or before its
         /// first event.
         #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+        #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
         #[serde(default)]
         pub struct MessageStats {
             $(

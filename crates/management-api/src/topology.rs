@@ -6,10 +6,13 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::client::{ConnectionDetails, Consumer};
+use crate::flow::QueueFlow;
 use crate::rate::{MessageStats, Rate};
+use crate::trouble::DeadLettersHeld;
 
 /// A queue. The list form leaves out what only the detailed one has.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct Queue {
     /// Name.
@@ -56,10 +59,10 @@ pub struct Queue {
     /// The one that delivers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub leader: Option<String>,
-    /// Most failed deliveries of a message; negative or the word `unlimited` for none.
+    /// Most counted returns of a message, or the word `unlimited`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub delivery_limit: Option<Value>,
-    /// `disabled`, `all`, `failed`, `returned`.
+    /// `disabled`, or which returns are held back and for how long.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub delayed_retry: Option<String>,
 
@@ -70,6 +73,9 @@ pub struct Queue {
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     pub totals: Option<QueueCountsOnly>,
 
+    /// Its standing towards its capacity, once it has one or holds somebody.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub flow: Option<QueueFlow>,
     /// Whose it is, for exclusive ones.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub owner_pid_details: Option<ConnectionDetails>,
@@ -86,6 +92,7 @@ pub struct Queue {
 
 /// The three counts of a queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct QueueCountsOnly {
     /// All messages.
     pub messages: u64,
@@ -97,6 +104,7 @@ pub struct QueueCountsOnly {
 
 /// What a queue holds and does.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct QueueFigures {
     /// All messages.
@@ -113,6 +121,10 @@ pub struct QueueFigures {
     pub messages_unacknowledged_details: Rate,
     /// Those that outlive a restart.
     pub messages_persistent: u64,
+    /// How long the oldest message has been there at least, in milliseconds; absent while nobody
+    /// knows.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub oldest_message_age_ms: Option<u64>,
     /// Those in memory.
     pub messages_ram: u64,
     /// Ready ones in memory (classic queues).
@@ -168,15 +180,33 @@ pub struct QueueFigures {
     /// Returned and ready (quorum queues).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub messages_ready_returned: Option<u64>,
-    /// Returned and held back (quorum queues).
+    /// Returned and held back (quorum queues, and others that hold any).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub messages_delayed: Option<u64>,
+    /// When the first of them is ready again, in milliseconds since the epoch.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub next_delayed_at: Option<u64>,
+    /// When the last of them is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_delayed_at: Option<u64>,
     /// On their way to the dead-letter exchange (quorum queues).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub messages_dlx: Option<u64>,
     /// Their bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message_bytes_dlx: Option<u64>,
+    /// Why dead letters stay here, while they do.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dead_letters_held: Option<DeadLettersHeld>,
+    /// Messages that died with a dead letter, by reason, once one has.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub messages_dead_lettered: BTreeMap<String, u64>,
+    /// Messages that died and had nowhere to go, by reason, once one has.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub messages_dropped: BTreeMap<String, u64>,
+    /// Settlements of deliveries that nobody held any more, once there was one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub late_settles: Option<u64>,
     /// Files that are open, by node (quorum queues).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub open_files: Option<BTreeMap<String, u64>>,
@@ -184,6 +214,7 @@ pub struct QueueFigures {
 
 /// An exchange.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Exchange {
     /// Name; empty for the default one.
     pub name: String,
@@ -218,6 +249,7 @@ pub struct Exchange {
 
 /// A binding.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Binding {
     /// The exchange that messages come from.
     pub source: String,

@@ -8,6 +8,7 @@ use crate::rate::{MessageStats, Rate};
 
 /// A vhost.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Vhost {
     /// Name.
     pub name: String,
@@ -56,6 +57,7 @@ pub struct Vhost {
 
 /// What an operator says of a vhost.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct VhostMetadata {
     /// For people.
     pub description: String,

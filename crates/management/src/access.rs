@@ -105,7 +105,7 @@ impl FromRequestParts<Api> for Caller {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, api: &Api) -> Result<Self> {
-        let caller = authenticate(parts, api)?;
+        let caller = authenticate(parts, api).await?;
         if !caller.may_manage() {
             return Err(ApiError::NotAuthorised("Not management user"));
         }
@@ -120,7 +120,7 @@ impl FromRequestParts<Api> for Administrator {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, api: &Api) -> Result<Self> {
-        let caller = authenticate(parts, api)?;
+        let caller = authenticate(parts, api).await?;
         if !caller.is_administrator() {
             return Err(ApiError::NotAuthorised("Not administrator user"));
         }
@@ -135,7 +135,7 @@ impl FromRequestParts<Api> for Monitor {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, api: &Api) -> Result<Self> {
-        let caller = authenticate(parts, api)?;
+        let caller = authenticate(parts, api).await?;
         if !caller.is_monitor() {
             return Err(ApiError::NotAuthorised("Not monitor user"));
         }
@@ -150,7 +150,7 @@ impl FromRequestParts<Api> for Policymaker {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, api: &Api) -> Result<Self> {
-        let caller = authenticate(parts, api)?;
+        let caller = authenticate(parts, api).await?;
         if !caller.is_policymaker() {
             return Err(ApiError::NotAuthorised(
                 "User not authorised to access object",
@@ -160,30 +160,38 @@ impl FromRequestParts<Api> for Policymaker {
     }
 }
 
-fn authenticate(parts: &Parts, api: &Api) -> Result<Caller> {
+async fn authenticate(parts: &Parts, api: &Api) -> Result<Caller> {
     let Some(header) = parts.headers.get(header::AUTHORIZATION) else {
         return Err(ApiError::NoCredentials);
     };
-    let credentials = header.to_str().ok().and_then(basic_credentials);
-    let outcome = credentials.map(|(user, password)| {
-        api.authenticator()
-            .check_password(&user, &password, peer(parts))
-    });
-    match outcome {
-        Some(AuthOutcome::Authenticated { user, tags }) => {
+    match header.to_str().ok().and_then(basic_credentials) {
+        Some((user, password)) => check_login(api, &user, &password, peer(parts)).await,
+        None => {
+            api.auth_attempts().failed();
+            Err(ApiError::BadCredentials)
+        }
+    }
+}
+
+/// Checks a user's password, and counts the attempt.
+pub(crate) async fn check_login(
+    api: &Api,
+    user: &str,
+    password: &[u8],
+    peer: IpAddr,
+) -> Result<Caller> {
+    match api.authenticator().check_password(user, password, peer) {
+        AuthOutcome::Authenticated { user, tags } => {
             api.auth_attempts().succeeded();
             Ok(Caller {
                 user: UserName::new(user),
                 tags,
             })
         }
-        Some(AuthOutcome::Refused(why)) => {
+        AuthOutcome::Refused(why) => {
             api.auth_attempts().failed();
             tracing::warn!(%why, "a login over HTTP is refused");
-            Err(ApiError::BadCredentials)
-        }
-        None => {
-            api.auth_attempts().failed();
+            tokio::time::sleep(api.after_failure(peer)).await;
             Err(ApiError::BadCredentials)
         }
     }

@@ -2,6 +2,7 @@
 
 use axum::body::Bytes;
 use axum::extract::{FromRequest, Request};
+use axum::http::StatusCode;
 use broker_core::term::Term;
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -16,9 +17,16 @@ impl<S: Send + Sync> FromRequest<S> for Body {
     type Rejection = ApiError;
 
     async fn from_request(request: Request, state: &S) -> Result<Self> {
-        let bytes = Bytes::from_request(request, state)
-            .await
-            .map_err(|rejection| ApiError::bad_request(rejection.body_text()))?;
+        let bytes =
+            Bytes::from_request(request, state)
+                .await
+                .map_err(|rejection| match rejection.status() {
+                    // rabbitmq: rabbit_mgmt_util:accept_body
+                    StatusCode::PAYLOAD_TOO_LARGE => {
+                        ApiError::bad_request("Exceeded HTTP request body size limit")
+                    }
+                    _ => ApiError::bad_request(rejection.body_text()),
+                })?;
         Self::parse(&bytes)
     }
 }
@@ -92,10 +100,17 @@ impl Body {
         self.0.get(key).map(to_term).transpose()
     }
 
-    /// Arguments of a declaration.
+    /// Arguments of a declaration; an empty list counts as an empty object, as some languages write it.
     pub(crate) fn arguments(&self) -> Result<amqp::Table> {
-        let term = self.get("arguments").map(to_term).transpose()?;
-        Ok(term.map(|term| term.to_table()).unwrap_or_default())
+        match self.get("arguments") {
+            None => Ok(amqp::Table::default()),
+            Some(Value::Array(items)) if items.is_empty() => Ok(amqp::Table::default()),
+            Some(object @ Value::Object(_)) => Ok(to_term(object)?.to_table()),
+            Some(other) => Err(ApiError::bad_request(Value::from(vec![
+                "not_object".into(),
+                other.clone(),
+            ]))),
+        }
     }
 }
 

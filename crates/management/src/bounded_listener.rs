@@ -9,31 +9,41 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use axum::serve::Listener;
+use tls::{ListenerStream, TlsAcceptor};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpListener;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, Sleep};
 
 /// Silence after which a connection gives its place to others. Longer than any request takes.
 const SILENCE_MAX: Duration = Duration::from_secs(600);
 
+/// Longest time of a TLS handshake.
+const HANDSHAKE_MAX: Duration = Duration::from_secs(10);
+
 /// Accepts no more than so many connections at a time; others wait in the system's backlog.
 pub(crate) struct BoundedListener {
     listener: TcpListener,
+    tls: Option<TlsAcceptor>,
     permits: Arc<Semaphore>,
 }
 
 impl BoundedListener {
-    pub(crate) fn new(listener: TcpListener, connections_max: usize) -> Self {
+    pub(crate) fn new(
+        listener: TcpListener,
+        tls: Option<TlsAcceptor>,
+        connections_max: usize,
+    ) -> Self {
         Self {
             listener,
+            tls,
             permits: Arc::new(Semaphore::new(connections_max)),
         }
     }
 }
 
 impl Listener for BoundedListener {
-    type Io = BoundedStream<TcpStream>;
+    type Io = BoundedStream<ListenerStream>;
     type Addr = SocketAddr;
 
     async fn accept(&mut self) -> (Self::Io, Self::Addr) {
@@ -44,6 +54,10 @@ impl Listener for BoundedListener {
         if let Err(error) = stream.set_nodelay(true) {
             tracing::debug!(%error, "an HTTP connection is served without TCP_NODELAY");
         }
+        let stream = match &self.tls {
+            Some(acceptor) => acceptor.accept_lazily(stream, HANDSHAKE_MAX),
+            None => ListenerStream::plain(stream),
+        };
         (BoundedStream::new(stream, permit), peer)
     }
 
@@ -129,6 +143,8 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for BoundedStream<S> {
 mod tests {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
+    use tokio::net::TcpStream;
+
     use super::*;
 
     async fn stream() -> (
@@ -164,7 +180,7 @@ mod tests {
     async fn no_more_connections_are_accepted_than_there_are_places() {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.expect("a port");
         let address = listener.local_addr().expect("an address");
-        let mut bounded = BoundedListener::new(listener, 1);
+        let mut bounded = BoundedListener::new(listener, None, 1);
         let _one = TcpStream::connect(address).await.expect("a connection");
         let _other = TcpStream::connect(address).await.expect("a connection");
         let (first, _) = bounded.accept().await;

@@ -1,6 +1,7 @@
 //! A client within the process: publishes and gets single messages for the API, through a session
 //! and a channel like any other client, with the caller's own rights.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -23,19 +24,46 @@ pub(crate) struct InternalClient {
     session: Session,
     channel: Channel,
     verdicts: Arc<Verdicts>,
+    published: u64,
 }
 
-/// What the broker said of the one message that is under way.
+/// A message to be published.
+pub(crate) struct Copy {
+    pub(crate) exchange: String,
+    pub(crate) routing_key: String,
+    pub(crate) properties: Vec<u8>,
+    pub(crate) body: Vec<u8>,
+}
+
+/// What the broker said of the messages that are under way.
 #[derive(Debug, Default)]
 struct Verdicts {
     state: Mutex<Verdict>,
     arrived: Notify,
 }
 
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Debug, Default)]
 struct Verdict {
+    /// The message that is being published came back.
     returned: bool,
-    confirmed: Option<bool>,
+    /// Publishes that wait for a confirm, by number.
+    open: BTreeSet<u64>,
+    nacked: BTreeSet<u64>,
+}
+
+impl Verdict {
+    fn settle(&mut self, tag: u64, multiple: bool, taken: bool) {
+        let settled: Vec<u64> = match multiple {
+            true => self.open.range(..=tag).copied().collect(),
+            false => self.open.get(&tag).copied().into_iter().collect(),
+        };
+        for tag in settled {
+            self.open.remove(&tag);
+            if !taken {
+                self.nacked.insert(tag);
+            }
+        }
+    }
 }
 
 impl Outbox for Verdicts {
@@ -43,11 +71,21 @@ impl Outbox for Verdicts {
         let mut state = self.state.lock();
         for outgoing in out {
             match outgoing {
+                // Full is told apart from unroutable by the nack that follows.
                 Outgoing::Return { .. } => state.returned = true,
-                Outgoing::Ack { .. } => state.confirmed = Some(true),
-                Outgoing::Nack { .. } => state.confirmed = Some(false),
-                // Nothing is consumed here.
-                Outgoing::Deliver { .. } | Outgoing::CancelConsumer { .. } => {}
+                Outgoing::Ack {
+                    delivery_tag,
+                    multiple,
+                } => state.settle(*delivery_tag, *multiple, true),
+                Outgoing::Nack {
+                    delivery_tag,
+                    multiple,
+                } => state.settle(*delivery_tag, *multiple, false),
+                // Nothing is consumed or committed here.
+                Outgoing::Deliver { .. }
+                | Outgoing::CancelConsumer { .. }
+                | Outgoing::ReturnFull { .. }
+                | Outgoing::CommitOk => {}
             }
         }
         drop(state);
@@ -75,12 +113,14 @@ impl InternalClient {
             frame_max: FRAME_BYTES_MAX,
             heartbeat_s: 0,
             mechanism: INTERNAL_MECHANISM.into(),
+            tls: None,
         })?;
         let channel = session.open_channel(CHANNEL)?;
         Ok(Self {
             session,
             channel,
             verdicts,
+            published: 0,
         })
     }
 
@@ -101,21 +141,73 @@ impl InternalClient {
         properties: &[u8],
         body: &[u8],
     ) -> Result<bool> {
+        let (tag, returned) = self.begin(exchange, routing_key, properties, body)?;
+        self.channel.end_turn();
+        let nacked = self.confirmed().await?;
+        Ok(!returned && !nacked.contains(&tag))
+    }
+
+    /// Publishes all and waits until the broker has taken or refused each. Answers which of them
+    /// a queue has.
+    ///
+    /// # Errors
+    /// The broker does not confirm them in time.
+    pub(crate) async fn publish_all(&mut self, copies: &[&Copy]) -> Result<Vec<bool>> {
+        let mut begun = Vec::with_capacity(copies.len());
+        for copy in copies {
+            let Copy {
+                exchange,
+                routing_key,
+                properties,
+                body,
+            } = copy;
+            // What the rules refuse stays where it is, as what no queue takes.
+            begun.push(self.begin(exchange, routing_key, properties, body).ok());
+        }
+        self.channel.end_turn();
+        let nacked = self.confirmed().await?;
+        let is_taken = |begun: Option<(u64, bool)>| {
+            begun.is_some_and(|(tag, returned)| !returned && !nacked.contains(&tag))
+        };
+        Ok(begun.into_iter().map(is_taken).collect())
+    }
+
+    /// Publishes one message; answers its number, and whether it came back at once.
+    fn begin(
+        &mut self,
+        exchange: &str,
+        routing_key: &str,
+        properties: &[u8],
+        body: &[u8],
+    ) -> Result<(u64, bool)> {
         self.channel.confirm_select()?;
-        *self.verdicts.state.lock() = Verdict::default();
-        self.channel.publish(Publish {
+        let tag = self.published + 1;
+        {
+            let mut verdict = self.verdicts.state.lock();
+            verdict.returned = false;
+            verdict.open.insert(tag);
+        }
+        let sent = self.channel.publish(Publish {
             exchange,
             routing_key,
             mandatory: true,
             immediate: false,
             properties,
             body,
-        })?;
-        self.channel.end_turn();
-        let verdict = tokio::time::timeout(CONFIRM_TIMEOUT, self.verdicts.confirmed()).await;
-        let verdict =
-            verdict.map_err(|_| ApiError::Broken("a message was not confirmed in time".into()))?;
-        Ok(!verdict.returned && verdict.confirmed == Some(true))
+        });
+        let mut verdict = self.verdicts.state.lock();
+        if let Err(refusal) = sent {
+            verdict.open.remove(&tag);
+            return Err(refusal.into());
+        }
+        self.published = tag;
+        Ok((tag, verdict.returned))
+    }
+
+    /// Waits until nothing is under way; answers what was nacked.
+    async fn confirmed(&self) -> Result<BTreeSet<u64>> {
+        let all = tokio::time::timeout(CONFIRM_TIMEOUT, self.verdicts.confirmed()).await;
+        all.map_err(|_| ApiError::Broken("a message was not confirmed in time".into()))
     }
 
     /// Ends the session; what was got and not settled goes back.
@@ -126,12 +218,14 @@ impl InternalClient {
 }
 
 impl Verdicts {
-    async fn confirmed(&self) -> Verdict {
+    async fn confirmed(&self) -> BTreeSet<u64> {
         loop {
             let arrived = self.arrived.notified();
-            let verdict = *self.state.lock();
-            if verdict.confirmed.is_some() {
-                return verdict;
+            {
+                let mut verdict = self.state.lock();
+                if verdict.open.is_empty() {
+                    return std::mem::take(&mut verdict.nacked);
+                }
             }
             arrived.await;
         }

@@ -15,6 +15,7 @@ mod options;
 mod paths;
 mod process;
 mod prometheus;
+mod reload;
 mod routes;
 mod segments;
 mod server;
@@ -22,6 +23,8 @@ mod show;
 mod state;
 mod statistics;
 mod time;
+mod verdict;
 
 pub use options::{ListenerInfo, ManagementOptions};
+pub use reload::{ReloadDoor, ReloadRequests, reload_door};
 pub use server::{HttpServer, Management};

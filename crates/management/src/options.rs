@@ -1,13 +1,19 @@
 //! What the shell tells the HTTP side.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::reload::ReloadDoor;
 
 /// Who the node is, and what it is made of.
 #[derive(Clone, Debug)]
 pub struct ManagementOptions {
     /// Name of the node.
     pub node: String,
+    /// Names of all nodes of its cluster by their numbers; none for a node that stands alone.
+    pub cluster: BTreeMap<u64, String>,
     /// The program.
     pub product_name: String,
     /// Its version.
@@ -20,12 +26,14 @@ pub struct ManagementOptions {
     pub config_files: Vec<PathBuf>,
     /// SASL mechanisms on offer.
     pub auth_mechanisms: Vec<String>,
-    /// Bytes of memory at which publishers are blocked.
-    pub memory_limit_bytes: u64,
-    /// Free bytes of disk below which publishers are blocked.
-    pub disk_free_limit_bytes: u64,
+    /// Settings in effect, for operators; secrets are masked already.
+    pub settings: serde_json::Value,
     /// Connections that one HTTP listener serves at a time.
     pub connections_max: usize,
+    /// How long the answer to a failed login waits, once an address has failed a few times.
+    pub login_failure_delay: Duration,
+    /// The way to whoever reads the operator's files.
+    pub reload: Option<ReloadDoor>,
 }
 
 /// The RabbitMQ release whose API this is.
@@ -39,15 +47,17 @@ impl ManagementOptions {
     pub fn new(node: impl Into<String>) -> Self {
         Self {
             node: node.into(),
+            cluster: BTreeMap::new(),
             product_name: "SluiceMQ".into(),
             product_version: env!("CARGO_PKG_VERSION").into(),
             rabbitmq_version: RABBITMQ_VERSION.into(),
             data_dir: PathBuf::new(),
             config_files: Vec::new(),
             auth_mechanisms: Vec::new(),
-            memory_limit_bytes: 0,
-            disk_free_limit_bytes: 0,
+            settings: serde_json::json!({}),
             connections_max: CONNECTIONS_MAX,
+            login_failure_delay: Duration::from_secs(3),
+            reload: None,
         }
     }
 }

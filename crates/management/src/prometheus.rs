@@ -5,10 +5,15 @@
 
 mod channels;
 mod exposition;
+mod flow;
 mod identity;
+mod incidents;
 mod node;
 mod objects;
+mod own;
 mod queues;
+mod reload;
+mod stored;
 mod totals;
 
 use axum::Router;
@@ -65,9 +70,17 @@ async fn aggregated(State(api): State<Api>) -> Result<Response> {
         let scope = Scope::everything(Grouping::Aggregated);
         totals::write(api, out);
         node::write(api, out);
+        reload::write(api, out);
         queues::write_all(api, &scope, out);
         channels::write_all(api, &scope, out);
         totals::write_global(api, out);
+        own::write_ages(api, &scope, out);
+        own::write_flow(api, out);
+        stored::write(api, out);
+        stored::write_logs(api, &scope, out);
+        incidents::write(api, &scope, out);
+        flow::write_queues(api, &scope, out);
+        flow::write_meters(api, out);
     })
     .await
 }
@@ -77,10 +90,18 @@ async fn per_object(State(api): State<Api>) -> Result<Response> {
         let scope = Scope::everything(Grouping::PerObject);
         totals::write(api, out);
         node::write(api, out);
+        reload::write(api, out);
         queues::write_all(api, &scope, out);
         queues::write_info(api, &scope, out);
         channels::write_all(api, &scope, out);
         totals::write_global(api, out);
+        own::write_ages(api, &scope, out);
+        own::write_flow(api, out);
+        stored::write(api, out);
+        stored::write_logs(api, &scope, out);
+        incidents::write(api, &scope, out);
+        flow::write_queues(api, &scope, out);
+        flow::write_meters(api, out);
     })
     .await
 }
@@ -100,6 +121,7 @@ async fn detailed(query: ListQuery, State(api): State<Api>) -> Result<Response> 
             match family.as_str() {
                 "queue_coarse_metrics" => queues::write_coarse(api, &scope, out),
                 "queue_metrics" => queues::write_figures(api, &scope, out),
+                "queue_flow_metrics" => flow::write_queues(api, &scope, out),
                 "queue_consumer_count" => queues::write_consumers(api, &scope, out),
                 "queue_delivery_metrics" => queues::write_deliveries(api, &scope, out),
                 "exchange_metrics" => channels::write_exchanges(api, &scope, out),
@@ -113,6 +135,7 @@ async fn detailed(query: ListQuery, State(api): State<Api>) -> Result<Response> 
                 "node_coarse_metrics" => node::write_coarse(api, "detailed_", out),
                 "node_metrics" => node::write_limits(api, "detailed_", out),
                 "auth_attempt_metrics" => node::write_logins(api, "detailed_", out),
+                "ra_metrics" => stored::write_logs(api, &scope, out),
                 "vhost_status" => totals::write_vhosts(api, &scope, out),
                 "exchange_bindings" => totals::write_exchange_bindings(api, &scope, out),
                 "exchange_names" => totals::write_exchange_names(api, &scope, out),

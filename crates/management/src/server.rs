@@ -8,6 +8,7 @@ use axum::ServiceExt;
 use axum::extract::Request;
 use axum::middleware;
 use broker::Broker;
+use tls::TlsAcceptor;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tower::Layer;
@@ -39,7 +40,16 @@ impl Management {
     /// The address is taken, not allowed or not there.
     pub fn bind_api(&self, address: SocketAddr) -> io::Result<HttpServer> {
         self.api.sample();
-        self.bind(address, routes::api(self.api.clone()))
+        self.bind(address, routes::api(self.api.clone()), None)
+    }
+
+    /// As [`Management::bind_api`], over TLS.
+    ///
+    /// # Errors
+    /// The address is taken, not allowed or not there.
+    pub fn bind_api_tls(&self, address: SocketAddr, tls: TlsAcceptor) -> io::Result<HttpServer> {
+        self.api.sample();
+        self.bind(address, routes::api(self.api.clone()), Some(tls))
     }
 
     /// Listens for scrapers of metrics and for health probes. Must be called within a tokio
@@ -49,16 +59,22 @@ impl Management {
     /// The address is taken, not allowed or not there.
     pub fn bind_metrics(&self, address: SocketAddr) -> io::Result<HttpServer> {
         self.api.sample();
-        self.bind(address, prometheus::paths(self.api.clone()))
+        self.bind(address, prometheus::paths(self.api.clone()), None)
     }
 
-    fn bind(&self, address: SocketAddr, router: axum::Router) -> io::Result<HttpServer> {
+    fn bind(
+        &self,
+        address: SocketAddr,
+        router: axum::Router,
+        tls: Option<TlsAcceptor>,
+    ) -> io::Result<HttpServer> {
         let listener = std::net::TcpListener::bind(address)?;
         listener.set_nonblocking(true)?;
         let listener = TcpListener::from_std(listener)?;
         Ok(HttpServer {
             listener,
             router,
+            tls,
             connections_max: self.api.options().connections_max,
         })
     }
@@ -73,6 +89,7 @@ impl Management {
 pub struct HttpServer {
     listener: TcpListener,
     router: axum::Router,
+    tls: Option<TlsAcceptor>,
     connections_max: usize,
 }
 
@@ -90,8 +107,10 @@ impl HttpServer {
     /// # Errors
     /// The listener broke.
     pub async fn serve(self, shutdown: CancellationToken) -> io::Result<()> {
-        let listener = BoundedListener::new(self.listener, self.connections_max);
-        let service = middleware::map_request(paths::normalise).layer(self.router);
+        let listener = BoundedListener::new(self.listener, self.tls, self.connections_max);
+        // Answers that last for ever end with the listener.
+        let router = self.router.layer(axum::Extension(shutdown.clone()));
+        let service = middleware::map_request(paths::normalise).layer(router);
         let make_service =
             ServiceExt::<Request>::into_make_service_with_connect_info::<Peer>(service);
         axum::serve(listener, make_service)

@@ -1,18 +1,24 @@
 //! From what the broker keeps to the shapes of the API.
 
 mod client;
+mod disk;
+mod flow;
 pub(crate) mod stats;
 mod topology;
+mod trouble;
 
 pub(crate) use client::{channel, channel_details, connection, consumer, user_connection};
+pub(crate) use disk::{disk, queue_disk};
+pub(crate) use flow::{channel_hold, queue_flow};
 pub(crate) use topology::{
     QueueDetail, binding, exchange, implicit_binding, properties_key, queue, vhost,
 };
+pub(crate) use trouble::{REASONS, incident};
 
 use std::collections::BTreeMap;
 
 use broker_core::metadata::{Limits, PermissionRecord, TopicPermissionRecord, UserRecord};
-use broker_core::policy::Policy;
+use broker_core::policy::{Policy, PolicyOrigin};
 use broker_core::term::Term;
 use broker_core::{ExchangeName, UserName, VhostName};
 use serde::Serialize;
@@ -96,5 +102,6 @@ pub(crate) fn policy(vhost: &VhostName, policy: &Policy) -> management_api::Poli
         apply_to: policy.apply_to.name().to_owned(),
         definition: term(&policy.definition_term()),
         priority: term(&policy.priority.term()),
+        origin: (policy.origin == PolicyOrigin::File).then(|| "file".to_owned()),
     }
 }

@@ -1,15 +1,18 @@
 //! What every handler shares.
 
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Once, OnceLock, Weak};
+use std::time::Duration;
 
-use auth::Authenticator;
+use auth::{Authenticator, FailureBrake};
 use broker::Broker;
 use broker_core::metadata::{MetadataChange, Outcome};
 use parking_lot::Mutex;
 
 use crate::error::Result;
 use crate::options::{ListenerInfo, ManagementOptions};
+use crate::reload::ReloadDoor;
 use crate::statistics::{self, Statistics};
 use crate::time::now_ms;
 
@@ -23,6 +26,7 @@ struct Inner {
     options: ManagementOptions,
     listeners: OnceLock<Vec<ListenerInfo>>,
     auth_attempts: Attempts,
+    failure_brake: Mutex<FailureBrake>,
     started_at_ms: u64,
     statistics: Mutex<Statistics>,
     sampling: Once,
@@ -49,6 +53,7 @@ impl Api {
             options,
             listeners: OnceLock::new(),
             auth_attempts: Attempts::default(),
+            failure_brake: Mutex::default(),
             started_at_ms: now_ms(),
             statistics: Mutex::default(),
             sampling: Once::new(),
@@ -67,8 +72,26 @@ impl Api {
         &self.0.options
     }
 
+    pub(crate) fn reload_door(&self) -> Option<&ReloadDoor> {
+        self.0.options.reload.as_ref()
+    }
+
     pub(crate) fn node(&self) -> &str {
         &self.0.options.node
+    }
+
+    /// The name of a node of the cluster.
+    pub(crate) fn node_name(&self, number: u64) -> String {
+        let name = self.0.options.cluster.get(&number).cloned();
+        name.unwrap_or_else(|| format!("node {number}"))
+    }
+
+    /// The number of a node of the cluster.
+    pub(crate) fn node_number(&self, name: &str) -> Option<u64> {
+        let mut nodes = self.0.options.cluster.iter();
+        nodes
+            .find(|(_, own)| *own == name)
+            .map(|(number, _)| *number)
     }
 
     pub(crate) fn statistics(&self) -> &Mutex<Statistics> {
@@ -81,6 +104,12 @@ impl Api {
         self.0.sampling.call_once(|| {
             tokio::spawn(statistics::run(weak));
         });
+    }
+
+    /// How long the answer to a failed login from this address shall wait.
+    pub(crate) fn after_failure(&self, address: IpAddr) -> Duration {
+        let delay = self.0.options.login_failure_delay;
+        self.0.failure_brake.lock().failed(address, now_ms(), delay)
     }
 
     /// Logins over HTTP.

@@ -3,6 +3,7 @@
 //! The counters belong to their objects in the broker; here is only what they were. A queue that
 //! nothing happens to costs one row of its last values, one that is active a minute of samples.
 
+mod ages;
 mod sampler;
 mod series;
 
@@ -11,10 +12,11 @@ use std::hash::Hash;
 use std::time::Duration;
 
 use broker::observe::{ChurnCounts, QueueTraffic, TrafficCounts};
-use broker_core::metadata::QueueId;
+use broker_core::metadata::{ConnectionId, QueueId};
 use broker_core::queue::QueueCounts;
 use broker_core::{ExchangeName, VhostName};
 
+pub(crate) use ages::Ages;
 pub(crate) use sampler::run;
 pub(crate) use series::{History, Series};
 
@@ -29,10 +31,23 @@ const ACTIVE_MAX: usize = 20_000;
 /// Counters of messages: the order of [`TrafficCounts`], then messages, ready and unacknowledged.
 pub(crate) type TrafficSeries = Series<14>;
 pub(crate) type ExchangeSeries = Series<2>;
+/// Octets read and written.
+pub(crate) type ConnectionSeries = Series<2>;
 pub(crate) type ChurnSeries = Series<7>;
 /// Memory, free disk, open files and threads.
 pub(crate) type ProcessSeries = Series<4>;
 
+/// Where octets stand in a [`ConnectionSeries`].
+pub(crate) const RECEIVED: usize = 0;
+pub(crate) const SENT: usize = 1;
+/// Where the counters of what passes through a queue stand in a [`TrafficSeries`].
+pub(crate) const PUBLISHED: usize = 0;
+/// Delivered, with and without acknowledgement.
+pub(crate) const DELIVERED: [usize; 2] = [4, 5];
+/// Got, with and without acknowledgement.
+pub(crate) const TAKEN: [usize; 2] = [6, 7];
+/// Acknowledged.
+pub(crate) const ACKED: usize = 9;
 /// Where messages, ready and unacknowledged stand in a [`TrafficSeries`].
 pub(crate) const MESSAGES: usize = 11;
 pub(crate) const READY: usize = 12;
@@ -43,11 +58,13 @@ pub(crate) const UNACKED: usize = 13;
 pub(crate) struct Statistics {
     queues: Table<QueueId, 14>,
     channels: Table<u64, 14>,
+    connections: Table<ConnectionId, 2>,
     exchanges: Table<(VhostName, ExchangeName), 2>,
     vhosts: Table<VhostName, 14>,
     node: TrafficSeries,
     churn: ChurnSeries,
     process: ProcessSeries,
+    ages: Ages,
 }
 
 impl Statistics {
@@ -65,6 +82,10 @@ impl Statistics {
 
     pub(crate) fn channel(&self, channel: u64) -> Option<&TrafficSeries> {
         self.channels.series(&channel)
+    }
+
+    pub(crate) fn connection(&self, connection: ConnectionId) -> Option<&ConnectionSeries> {
+        self.connections.series(&connection)
     }
 
     pub(crate) fn exchange(
@@ -89,6 +110,11 @@ impl Statistics {
 
     pub(crate) fn process(&self) -> &ProcessSeries {
         &self.process
+    }
+
+    /// How long messages have been in their queues.
+    pub(crate) fn ages(&self) -> &Ages {
+        &self.ages
     }
 
     /// Forgets the past.

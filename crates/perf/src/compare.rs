@@ -11,13 +11,12 @@ use serde::Serialize;
 
 use crate::client::ClientOptions;
 use crate::clock::NS_PER_SECOND;
-use crate::course::Watched;
 use crate::interrupt::Interrupt;
-use crate::options::{CompareOptions, Target};
+use crate::options::CompareOptions;
 use crate::progress::Progress;
 use crate::random::Random;
 use crate::report::RunReport;
-use crate::run::{RunSpec, run};
+use crate::run::run;
 use crate::scenario::{Scenario, ScenarioFault};
 
 pub(crate) use table::{markdown, plain};
@@ -154,7 +153,8 @@ async fn compare_one(
                 "{name} {} {round}/{}  ",
                 target.name, options.rounds
             ));
-            let spec = spec(options, client, &scenario, target, random.next_u64());
+            let mark = random.next_u64();
+            let spec = scenario.against(target, client.clone(), options.broker.threads, mark);
             let ran = run(&spec, interrupt, progress).await;
             result.take(ran, progress);
             pause(options.pause).await;
@@ -192,32 +192,6 @@ impl TargetResult {
             progress.say(&format!("{}: {failure}", self.name));
         }
         self.rounds.push(round);
-    }
-}
-
-fn spec(
-    options: &CompareOptions,
-    client: &ClientOptions,
-    scenario: &Scenario,
-    target: &Target,
-    mark: u64,
-) -> RunSpec {
-    let mut load = scenario.load.clone();
-    // A name that no earlier round has used: what that left behind must not be met again.
-    load.queue = format!("{}-{mark:016x}", load.queue);
-    load.exchange = load
-        .exchange
-        .map(|exchange| format!("{exchange}-{mark:016x}"));
-    RunSpec {
-        endpoints: vec![target.endpoint.clone()],
-        client: client.clone(),
-        watched: Watched {
-            pid: target.pid,
-            data_dir: target.data_dir.clone(),
-        },
-        load,
-        flags: scenario.flags.clone(),
-        threads: options.broker.threads,
     }
 }
 

@@ -50,6 +50,12 @@ pub(crate) struct Second {
     /// Of one core; only with --pid.
     pub(crate) broker_cpu_percent: Option<f64>,
     pub(crate) broker_rss_bytes: Option<u64>,
+    /// Published so far.
+    pub(crate) published: u64,
+    /// Messages that queues hold, those that are out and not acknowledged among them.
+    pub(crate) live_messages: u64,
+    /// The broker's folder; only with --data-dir.
+    pub(crate) disk_bytes: Option<u64>,
 }
 
 /// What a course leaves behind.
@@ -77,6 +83,8 @@ struct Course<'a> {
     progress: &'a mut Progress,
     record: CourseRecord,
     last_second: (u64, Counts, Option<ProcessSample>),
+    /// How many queues get each message.
+    copies: u64,
 }
 
 /// Runs the crew until it is done.
@@ -91,7 +99,9 @@ pub(crate) async fn run(
     let start_ns = now_ns();
     let broker = sample(watched);
     let tool = process::sample_self().ok();
+    let copies = schedule.copies;
     let mut course = Course {
+        copies,
         crew,
         orders,
         steps: Steps::new(schedule, start_ns),
@@ -199,12 +209,22 @@ impl Course<'_> {
             churn_rate: per_second(counts.churned, before.churned),
             broker_cpu_percent: cpu_percent,
             broker_rss_bytes: broker.map(|broker| broker.rss_bytes),
+            published: counts.published,
+            live_messages: self.live_messages(&counts),
+            disk_bytes: (self.watched.data_dir.as_ref())
+                .and_then(|folder| process::folder_bytes(folder).ok()),
         };
         self.progress.second(&second, &counts);
         if self.record.seconds.len() < SECONDS_MAX {
             self.record.seconds.push(second);
         }
         self.last_second = (now_ns, counts, broker);
+    }
+
+    fn live_messages(&self, counts: &Counts) -> u64 {
+        let refused = counts.nacked + counts.returned;
+        let routed = counts.published.saturating_sub(refused) * self.copies;
+        routed.saturating_sub(counts.acknowledged)
     }
 
     fn sample_broker(&mut self) -> Option<ProcessSample> {

@@ -278,6 +278,9 @@ fn consumer(materials: &Materials, channel: u16, number: usize) -> Role {
     let rate_ns = load
         .consume_rate
         .map_or(0, |rate| (NS_PER_SECOND as f64 / rate) as u64);
+    let service_ns = rate_ns.max(load.think.saturating_mul(NS_PER_US));
+    let from_the_end = plan.consumers.len() - number;
+    let is_slow = (load.slow_consumers).is_none_or(|slow| from_the_end <= slow as usize);
     Role::Consumer(Box::new(Consumer::new(ConsumerPlan {
         channel,
         mark: materials.mark,
@@ -285,7 +288,10 @@ fn consumer(materials: &Materials, channel: u16, number: usize) -> Role {
         intake,
         ack_every: load.ack_every,
         requeue_every: load.requeue_every,
-        service_ns: rate_ns.max(load.think.saturating_mul(NS_PER_US)),
+        requeue_again: load.requeue_again,
+        stuck_every: load.stuck_every,
+        lag: load.lag as usize,
+        service_ns: if is_slow { service_ns } else { 0 },
         filler: load.verify.then(|| materials.filler.clone()),
         witness: Arc::clone(&materials.witness),
     })))

@@ -56,6 +56,8 @@ counts! {
     returned,
     /// Deliveries that consumers kept: all but those they sent back.
     consumed,
+    /// Deliveries that were acknowledged, by the consumer or by the broker itself.
+    acknowledged,
     /// Messages of this run that some consumer kept for the first time.
     distinct,
     /// Deliveries that consumers sent back to the queue.

@@ -6,8 +6,8 @@
 //! | one connection | `client`, `driver`, `roles`, `orders` |
 //! | one message | `body`, `pacing`, `confirms`, `verify` |
 //! | one run | `plan`, `topology`, `crew`, `course`, `churn`, `run` |
-//! | many runs | `compare`, `soak` |
-//! | what came of it | `figures`, `process`, `machine`, `progress`, `report` |
+//! | many runs | `compare`, `disk`, `soak` |
+//! | what came of it | `figures`, `process`, `syncs`, `machine`, `progress`, `report` |
 //!
 //! Knows the wire (`amqp`) and nothing of our broker's inside: what it measures, it measures alike
 //! on every broker.
@@ -21,6 +21,7 @@ mod compare;
 mod confirms;
 mod course;
 mod crew;
+mod disk;
 mod driver;
 mod figures;
 mod interrupt;
@@ -37,6 +38,7 @@ mod roles;
 mod run;
 mod scenario;
 mod soak;
+mod syncs;
 mod topology;
 mod uri;
 mod verify;
@@ -47,7 +49,7 @@ use clap::Parser;
 
 use course::Watched;
 use interrupt::Interrupt;
-use options::{Cli, Command, CompareOptions, RunOptions, SoakOptions};
+use options::{Cli, Command, CompareOptions, DiskOptions, RunOptions, SoakOptions};
 use progress::Progress;
 use run::RunSpec;
 
@@ -61,6 +63,7 @@ fn main() -> ExitCode {
     let outcome = match cli.command {
         Command::Run(options) => in_runtime(options.broker.threads, run_command(*options)),
         Command::Compare(options) => in_runtime(options.broker.threads, compare_command(options)),
+        Command::Disk(options) => in_runtime(options.broker.threads, disk_command(options)),
         Command::Soak(options) => in_runtime(options.broker.threads, soak_command(options)),
         Command::Scenarios => {
             for known in scenario::BUILT_IN {
@@ -134,6 +137,27 @@ async fn compare_command(options: CompareOptions) -> anyhow::Result<ExitCode> {
     }
     if comparison.has_failures() {
         eprintln!("sluicemq-perf: some rounds failed");
+        return Ok(ExitCode::from(EXIT_FINDINGS));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn disk_command(options: DiskOptions) -> anyhow::Result<ExitCode> {
+    let mut progress = Progress::to_stderr();
+    let records = disk::measure(&options, &mut Interrupt::listen(), &mut progress).await?;
+    if options.json {
+        println!("{}", serde_json::to_string_pretty(&records)?);
+    } else {
+        for record in &records {
+            print!("{}", record.text());
+        }
+    }
+    if records.iter().any(|record| record.failure.is_some()) {
+        eprintln!("sluicemq-perf: some programs broke off");
+        return Ok(ExitCode::from(EXIT_FAULT));
+    }
+    if records.iter().any(disk::DiskRecord::is_broken) {
+        eprintln!("sluicemq-perf: the disk held more than it may, or was not looked at");
         return Ok(ExitCode::from(EXIT_FINDINGS));
     }
     Ok(ExitCode::SUCCESS)

@@ -26,6 +26,8 @@ pub(crate) enum Command {
     Compare(CompareOptions),
     /// Publish, consume, return, disconnect at random, and account for every message.
     Soak(SoakOptions),
+    /// Hold what a broker's folder takes against what lives in its queues, while messages get stuck.
+    Disk(DiskOptions),
     /// List the built-in scenarios of `compare`.
     Scenarios,
 }
@@ -72,6 +74,30 @@ pub(crate) struct CompareOptions {
     #[arg(long, conflicts_with = "json")]
     pub(crate) markdown: bool,
     /// Print one JSON object with every figure of every round.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Clone, Debug, Args)]
+pub(crate) struct DiskOptions {
+    /// name=URI,data-dir=DIR, then optionally ,pid=N; the first is judged, the others stand beside it.
+    #[arg(long = "target", value_name = "TARGET", required = true)]
+    pub(crate) targets: Vec<Target>,
+    /// Only these; all programs of record when absent. A file with flags of `run` is one, too.
+    #[arg(long = "program", value_name = "NAME|FILE")]
+    pub(crate) programs: Vec<String>,
+    /// So many times the messages of each program.
+    #[arg(long, value_name = "FACTOR", default_value_t = 1.0)]
+    pub(crate) scale: f64,
+    /// What the broker's journal may take, in bytes.
+    #[arg(long, value_name = "BYTES", default_value_t = 256 << 20)]
+    pub(crate) journal_bytes: u64,
+    /// What each queue may take beyond twice its live messages, in bytes.
+    #[arg(long, value_name = "BYTES", default_value_t = 16 << 20)]
+    pub(crate) segment_bytes: u64,
+    #[command(flatten)]
+    pub(crate) broker: BrokerOptions,
+    /// Print one JSON object, and nothing else, to standard output.
     #[arg(long)]
     pub(crate) json: bool,
 }

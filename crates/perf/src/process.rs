@@ -1,7 +1,6 @@
 //! What the kernel tells of a process and a folder: CPU time, memory, system calls, disk.
 //!
-//! The only reader of /proc and of the broker's data folder. Counts of fsync are not in /proc, so
-//! nothing here can tell them.
+//! The only reader of the broker's data folder. Counts of fsync are not in /proc: see `syncs`.
 
 use std::fs;
 use std::io;

@@ -116,6 +116,9 @@ mod tests {
             churn_rate: 0.0,
             broker_cpu_percent: None,
             broker_rss_bytes: None,
+            published: 0,
+            live_messages: 0,
+            disk_bytes: None,
         }
     }
 

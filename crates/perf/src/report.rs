@@ -83,8 +83,10 @@ pub(crate) struct BrokerFigures {
     pub(crate) io: Option<IoCounts>,
     pub(crate) disk_bytes_before: Option<u64>,
     pub(crate) disk_bytes: Option<u64>,
-    /// The kernel does not count these per process.
+    /// fsync, fdatasync and their kin, from the declarations to the end of the drain.
     pub(crate) fsyncs: Option<u64>,
+    /// Why they are not known.
+    pub(crate) fsyncs_unknown: Option<String>,
 }
 
 /// What the tool itself cost: if it is near one core per thread, it was the limit.

@@ -20,6 +20,7 @@ use crate::process;
 use crate::progress::Progress;
 use crate::random::Random;
 use crate::report::{BrokerFigures, Evidence, RunReport};
+use crate::syncs::SyncCounter;
 use crate::topology::{Control, Topology};
 use crate::uri::Endpoint;
 use crate::verify::{Findings, Ledgers, Published};
@@ -71,6 +72,7 @@ pub(crate) async fn run(
         declared = declare(spec, &plan) => declared?,
         () = interrupt.wait() => return Err(RunFault::Interrupted),
     };
+    let syncs = spec.watched.pid.map(SyncCounter::start);
     let ran = match spec.load.churn {
         Some(kind) => {
             let churn = ChurnPlan::of(kind, &spec.load, &spec.endpoints, &spec.client);
@@ -78,7 +80,8 @@ pub(crate) async fn run(
         }
         None => carry_messages(spec, &plan, interrupt, progress).await,
     };
-    // The folder is measured before the clean-up empties it.
+    // Folder and syncs are measured before the clean-up.
+    let (fsyncs, fsyncs_unknown) = counted(syncs);
     let disk_bytes = folder_bytes(&spec.watched);
     let cleaned = clean_up(spec, &topology).await;
     let ran = ran?;
@@ -90,6 +93,8 @@ pub(crate) async fn run(
         identity,
         disk_bytes_before,
         disk_bytes,
+        fsyncs,
+        fsyncs_unknown,
         ..BrokerFigures::default()
     };
     Ok(ran.report(spec, &plan, broker, machine))
@@ -265,6 +270,18 @@ fn check_watched(watched: &Watched) -> Result<Option<u64>, RunFault> {
         source,
     })?;
     Ok(Some(bytes))
+}
+
+/// The syncs of the broker, or why nobody knows.
+fn counted(syncs: Option<Result<SyncCounter, String>>) -> (Option<u64>, Option<String>) {
+    match syncs {
+        None => (None, Some("no --pid to watch".to_owned())),
+        Some(Err(why)) => (None, Some(why)),
+        Some(Ok(counter)) => match counter.count() {
+            Some(count) => (Some(count), None),
+            None => (None, Some("the kernel's tracing went away".to_owned())),
+        },
+    }
 }
 
 fn folder_bytes(watched: &Watched) -> Option<u64> {

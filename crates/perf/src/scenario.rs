@@ -4,7 +4,10 @@
 
 use clap::Parser;
 
-use crate::options::{LoadOptions, OptionFault};
+use crate::client::ClientOptions;
+use crate::course::Watched;
+use crate::options::{LoadOptions, OptionFault, Target};
+use crate::run::RunSpec;
 
 /// The longest scenario file that is read, in bytes.
 const FILE_BYTES_MAX: u64 = 1 << 20;
@@ -112,6 +115,44 @@ pub(crate) const BUILT_IN: &[BuiltIn] = &[
          --requeue-every 2 --prefetch 200 --time 10",
     ),
     built_in(
+        "disk-stuck-200",
+        "20 million messages of 100 B pass through one quorum queue, 200 of them are never settled",
+        "--queue-type quorum --size 100 --persistent --confirm-window 20000 --write-batch 64 \
+         --ack-every 100 --prefetch 0 --stuck-every 100000 --messages 20000000 --drain 60",
+    ),
+    built_in(
+        "disk-stuck-depth",
+        "100,000 messages of 100 B are always in a quorum queue, 1 in 100,000 is never settled",
+        // A consumer of a quorum queue holds 65,535 at most.
+        "--queue-type quorum --consumers 2 --size 100 --persistent --confirm-window 20000 \
+         --write-batch 64 --ack-every 100 --prefetch 65535 --stuck-every 100000 --lag 50000 \
+         --messages 10000000 --drain 60",
+    ),
+    built_in(
+        "disk-stuck-each",
+        "5 million messages of 100 B pass through 1,000 quorum queues, the first of each is never \
+         settled",
+        "--queue-type quorum --queues 1000 --producers 10 --consumers 1000 \
+         --consumers-per-connection 100 --size 100 --persistent --confirm-window 2000 \
+         --write-batch 64 --ack-every 10 --prefetch 0 --stuck-every 1000000000 \
+         --messages 5000000 --drain 60",
+    ),
+    built_in(
+        "disk-returns",
+        "4,000 messages of 100 B go back to their quorum queue over and over for a minute",
+        "--queue-type quorum --queue-args {\"x-delivery-limit\":-1} --size 100 --persistent \
+         --confirm-window 1000 --requeue-every 1 --requeue-again --prefetch 1000 \
+         --messages 4000 --drain 60",
+    ),
+    built_in(
+        "disk-fanout",
+        "3 million messages of 100 B go to ten quorum queues each; one consumer takes 2,000 a second",
+        "--queue-type quorum --exchange sluicemq-perf-fanout --exchange-type fanout --queues 10 \
+         --consumers 10 --consumers-per-connection 1 --consume-rate 2000 --slow-consumers 1 \
+         --size 100 --persistent --confirm-window 5000 --write-batch 64 --ack-every 100 \
+         --prefetch 1000 --messages 3000000 --drain 5",
+    ),
+    built_in(
         "connect-churn",
         "a connection and a channel are opened and closed, four at a time",
         "--churn connect --producers 4 --time 10",
@@ -153,6 +194,33 @@ struct ScenarioFlags {
 }
 
 impl Scenario {
+    /// One run of it against a target, under names that no earlier run has used: what that left
+    /// behind must not be met again. `mark` tells this run from all others.
+    pub(crate) fn against(
+        &self,
+        target: &Target,
+        client: ClientOptions,
+        threads: u32,
+        mark: u64,
+    ) -> RunSpec {
+        let mut load = self.load.clone();
+        load.queue = format!("{}-{mark:016x}", load.queue);
+        load.exchange = load
+            .exchange
+            .map(|exchange| format!("{exchange}-{mark:016x}"));
+        RunSpec {
+            endpoints: vec![target.endpoint.clone()],
+            client,
+            watched: Watched {
+                pid: target.pid,
+                data_dir: target.data_dir.clone(),
+            },
+            load,
+            flags: self.flags.clone(),
+            threads,
+        }
+    }
+
     /// A built-in scenario of this name, else the file.
     ///
     /// # Errors
@@ -184,6 +252,19 @@ impl Scenario {
             self.load.time = Some(seconds);
             let (was, is) = (format!("--time {before}"), format!("--time {seconds}"));
             self.flags = self.flags.replace(&was, &is);
+        }
+        self
+    }
+
+    /// A part of the load, or several times as much: fewer or more messages, shorter or longer.
+    pub(crate) fn scaled(mut self, factor: f64) -> Self {
+        let load = &mut self.load;
+        load.messages = load
+            .messages
+            .map(|messages| ((messages as f64 * factor) as u64).max(1));
+        load.time = load.time.map(|seconds| seconds * factor);
+        if factor != 1.0 {
+            self.flags = format!("{} [scaled by {factor}]", self.flags);
         }
         self
     }
@@ -313,6 +394,27 @@ mod tests {
         assert_eq!(timed.flags, "--size 16 --time 2.5");
         let counted = parse("--messages 10").unwrap().lasting(Some(2.5));
         assert_eq!(counted.load.time, None);
+    }
+
+    #[test]
+    fn a_scaled_scenario_says_so_and_has_at_least_one_message() {
+        let scaled = parse("--messages 10 --time 4").unwrap().scaled(0.25);
+        assert_eq!(
+            (scaled.load.messages, scaled.load.time),
+            (Some(2), Some(1.0))
+        );
+        assert!(scaled.flags.contains("0.25"), "{}", scaled.flags);
+        assert_eq!(
+            parse("--messages 1").unwrap().scaled(0.1).load.messages,
+            Some(1)
+        );
+    }
+
+    #[test]
+    fn the_programs_of_the_disk_are_scenarios() {
+        for name in crate::disk::PROGRAMS {
+            assert!(Scenario::find(name).is_ok(), "{name}");
+        }
     }
 
     #[test]

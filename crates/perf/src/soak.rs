@@ -356,6 +356,9 @@ impl<'a> Watcher<'a> {
             churn_rate: 0.0,
             broker_cpu_percent: None,
             broker_rss_bytes: sample.map(|sample| sample.rss_bytes),
+            published: counts.published,
+            live_messages: counts.published.saturating_sub(counts.acknowledged),
+            disk_bytes: None,
         };
         self.progress.second(&second, &counts);
         (self.last_ns, self.last) = (now_ns, counts);

@@ -9,7 +9,9 @@ use auth::FirstUserError;
 use broker::{OpenError, StorageError};
 use broker_core::Refusal;
 use settings::SettingsError;
+use tls::TlsError;
 
+use crate::boot_definitions::DefinitionsError;
 use crate::listen::ListenError;
 use crate::logging::LevelError;
 
@@ -31,6 +33,23 @@ pub(crate) enum Failure {
     /// The settings have faults.
     #[error("the settings are not valid\n{0}")]
     Settings(#[from] SettingsError),
+    /// The policy files have faults.
+    #[error("the policy files are not valid\n{0}")]
+    Policies(SettingsError),
+    /// The file of definitions cannot be imported.
+    #[error("the definitions cannot be imported\n{0}")]
+    Definitions(#[from] DefinitionsError),
+    /// `explain` was asked for a key that is none.
+    #[error("there is no key `{key}`{}", nearest.as_ref().map(|near| format!("; did you mean `{near}`?")).unwrap_or_default())]
+    NoSuchKey {
+        /// The key.
+        key: String,
+        /// The nearest one that exists.
+        nearest: Option<String>,
+    },
+    /// TLS cannot be served.
+    #[error("section `tls`: {0}")]
+    Tls(#[from] TlsError),
     /// The environment names a first user that cannot be made.
     #[error("{0}")]
     FirstUser(#[from] FirstUserError),
@@ -86,7 +105,13 @@ impl Failure {
     /// The process's exit code.
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
-            Self::Settings(_) | Self::FirstUser(_) | Self::Level(_) => EXIT_CONFIG,
+            Self::NoSuchKey { .. } => EXIT_USAGE,
+            Self::Settings(_)
+            | Self::Policies(_)
+            | Self::Definitions(_)
+            | Self::Tls(_)
+            | Self::FirstUser(_)
+            | Self::Level(_) => EXIT_CONFIG,
             Self::Open { why, .. } => match why {
                 OpenError::CreateDataDir { .. } | OpenError::Storage(_) => EXIT_UNAVAILABLE,
                 _ => EXIT_SOFTWARE,
@@ -105,11 +130,17 @@ fn next_step(why: &OpenError, data_dir: &std::path::Path) -> String {
     match why {
         OpenError::CreateDataDir { source, .. } => io_step(source),
         OpenError::Storage(storage) => storage_step(storage),
+        OpenError::FewerGroups { .. } => "then start again".to_owned(),
         OpenError::Thread(_) => "check the limits of this user (ulimit -u)".to_owned(),
         OpenError::MetadataFormat { .. } => {
             format!("start the release that wrote {folder}, or choose another folder")
         }
-        OpenError::Metadata(_) | OpenError::Unreadable { .. } => {
+        OpenError::Clustered => {
+            "or start this node alone in another folder with --data-dir DIR".to_owned()
+        }
+        OpenError::NotClustered => "choose an empty folder with --data-dir DIR".to_owned(),
+        OpenError::Group { .. } => "look into the log of the node for what came before".to_owned(),
+        OpenError::Metadata(_) | OpenError::Unreadable { .. } | OpenError::Log(_) => {
             format!("{folder} is left as it is; restore it from a copy, or choose another folder")
         }
     }

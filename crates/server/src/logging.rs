@@ -48,8 +48,13 @@ impl LogLevel {
     }
 }
 
+/// The consensus library tells every call to a member that is away, at every level. What matters of
+/// that the broker tells itself, so it is silent unless it is asked for by name.
+const SILENT: &str = "openraft=off";
+
 fn filter(level: &str) -> Result<EnvFilter, LevelError> {
-    EnvFilter::try_new(level).map_err(|error| LevelError(error.to_string()))
+    // The later of two exceptions for one part counts.
+    EnvFilter::try_new(format!("{SILENT},{level}")).map_err(|error| LevelError(error.to_string()))
 }
 
 fn text_lines<S>(colours: bool) -> Box<dyn Layer<S> + Send + Sync>
@@ -132,6 +137,27 @@ mod tests {
         let text = buffer.text();
         let written = ["one", "two", "three"].map(|word| text.contains(word));
         assert_eq!(written, [false, true, false], "{text}");
+    }
+
+    #[test]
+    fn the_consensus_library_is_silent_unless_it_is_asked_for() {
+        let written = |level: &str| {
+            let buffer = Buffer::default();
+            let writer = buffer.clone();
+            let lines = fmt::layer()
+                .with_ansi(false)
+                .with_writer(move || writer.clone());
+            let filter = filter(level).expect("a level");
+            let log = tracing_subscriber::registry().with(filter).with(lines);
+            tracing::subscriber::with_default(log, || {
+                tracing::error!(target: "openraft::core", "timeout");
+            });
+            !buffer.text().is_empty()
+        };
+        assert_eq!(
+            ["info", "debug", "info,openraft=warn"].map(written),
+            [false, false, true]
+        );
     }
 
     #[test]

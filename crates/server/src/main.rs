@@ -2,12 +2,16 @@
 //!
 //! Nothing is decided here about messages, logins or storage; this crate only connects the parts.
 
+mod boot_definitions;
+mod check;
+mod check_data;
 mod directory;
 mod failure;
 mod first_run;
 mod listen;
 mod logging;
 mod node;
+mod notify;
 mod options;
 mod reload;
 mod serving;
@@ -20,14 +24,22 @@ use clap::Parser;
 use clap::error::ErrorKind;
 
 use failure::Failure;
-use options::Options;
+use options::{Options, Task};
 
 fn main() -> ExitCode {
     let options = match Options::try_parse() {
         Ok(options) => options,
         Err(told) => return tell(&told),
     };
-    match start(&options) {
+    let done = match &options.task {
+        Some(Task::CheckConfig) => check::configuration(&options.sources()),
+        Some(Task::Explain { key }) => check::explain(key.as_deref(), &options.sources()),
+        Some(Task::CheckData { dir, salvage }) => {
+            return check_data::run(dir, salvage.as_deref());
+        }
+        None => start(&options),
+    };
+    match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             // Not through the log: its level must not hide why the broker is not there.

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::Parser;
+use clap::{Parser, Subcommand};
 use settings::{Assignment, Sources};
 
 /// SluiceMQ, an AMQP 0-9-1 broker. Without options it serves with built-in defaults and keeps its
@@ -10,17 +10,47 @@ use settings::{Assignment, Sources};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Parser)]
 #[command(name = "sluicemq", version, disable_help_subcommand = true)]
 pub(crate) struct Options {
+    /// What to do instead of serving.
+    #[command(subcommand)]
+    pub(crate) task: Option<Task>,
+
     /// Configuration file (YAML); conf.d/*.yaml beside it are read, too.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", global = true)]
     pub(crate) config: Option<PathBuf>,
 
+    /// RabbitMQ's rabbitmq.conf; what it sets counts less than any other source.
+    #[arg(long, value_name = "FILE", global = true)]
+    pub(crate) rabbitmq_conf: Option<PathBuf>,
+
     /// Folder for everything durable, as the key node.data_dir.
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", global = true)]
     pub(crate) data_dir: Option<String>,
 
     /// Sets one key, as in --set listeners.amqp=127.0.0.1:5673; may be repeated.
-    #[arg(long = "set", value_name = "KEY=VALUE")]
+    #[arg(long = "set", value_name = "KEY=VALUE", global = true)]
     pub(crate) assignments: Vec<String>,
+}
+
+/// What the program can do besides serving.
+#[derive(Clone, Debug, PartialEq, Eq, Subcommand)]
+pub(crate) enum Task {
+    /// Reads the configuration and the policy files, tells what is wrong or what differs from the
+    /// defaults, and ends.
+    CheckConfig,
+    /// Tells what a key or a section means, its default, and its value here.
+    Explain {
+        /// A key such as limits.heartbeat, or a section such as limits; all without one.
+        key: Option<String>,
+    },
+    /// Reads a data folder that no broker uses, tells what is in it and what is damaged, and changes
+    /// nothing in it.
+    CheckData {
+        /// The data folder.
+        dir: PathBuf,
+        /// Saves the readable messages here: one file a queue, one JSON object a line.
+        #[arg(long, value_name = "FOLDER")]
+        salvage: Option<PathBuf>,
+    },
 }
 
 impl Options {
@@ -33,6 +63,7 @@ impl Options {
         });
         let set = self.assignments.iter().cloned().map(Assignment::Set);
         Sources {
+            rabbitmq_conf: self.rabbitmq_conf.clone(),
             file: self.config.clone(),
             variables: std::env::vars_os().collect(),
             // The option made for the key is the more deliberate one, so it comes last.

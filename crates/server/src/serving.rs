@@ -14,7 +14,9 @@ use crate::failure::Failure;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Addresses {
     pub(crate) amqp: Option<SocketAddr>,
+    pub(crate) amqps: Option<SocketAddr>,
     pub(crate) management: Option<SocketAddr>,
+    pub(crate) management_tls: Option<SocketAddr>,
     pub(crate) metrics: Option<SocketAddr>,
 }
 
@@ -27,7 +29,18 @@ impl fmt::Display for Addresses {
         write!(
             f,
             "ready amqp={amqp} management={management} metrics={metrics}"
-        )
+        )?;
+        // At the end and only where there is one, since scripts read the line by its first words.
+        let encrypted = [
+            ("amqps", self.amqps),
+            ("management_tls", self.management_tls),
+        ];
+        for (name, address) in encrypted {
+            if let Some(address) = address {
+                write!(f, " {name}={address}")?;
+            }
+        }
+        Ok(())
     }
 }
 
@@ -103,6 +116,14 @@ mod tests {
         assert_eq!(
             some.to_string(),
             "ready amqp=[::]:5672 management=127.0.0.1:15672 metrics=off"
+        );
+        let encrypted = Addresses {
+            amqps: "[::]:5671".parse().ok(),
+            ..some
+        };
+        assert_eq!(
+            encrypted.to_string(),
+            "ready amqp=[::]:5672 management=127.0.0.1:15672 metrics=off amqps=[::]:5671"
         );
     }
 

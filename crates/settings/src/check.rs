@@ -6,8 +6,8 @@ use crate::error::{Fault, Problem};
 use crate::key_path::KeyPath;
 use crate::keys::Keys;
 use crate::layer::{self, Layer, last_word};
-use crate::scalar::{ByteSize, Listen, Timeout};
-use crate::sections::Settings;
+use crate::scalar::{ByteSize, ClientCertificates, Listen, Timeout};
+use crate::sections::{Quorum, Settings, Tls};
 use crate::yaml::Aim;
 
 /// A rule that the settings break.
@@ -17,7 +17,7 @@ pub(crate) struct Broken {
 }
 
 /// Mechanisms that the broker can offer.
-const MECHANISMS: [&str; 3] = ["ANONYMOUS", "AMQPLAIN", "PLAIN"];
+const MECHANISMS: [&str; 4] = ["ANONYMOUS", "AMQPLAIN", "PLAIN", "EXTERNAL"];
 
 /// rabbitmq: frames smaller than this cannot carry the handshake of every client.
 const FRAME_BYTES_MIN: u64 = 8192;
@@ -58,13 +58,21 @@ impl Broken {
 /// Every rule that the settings break.
 pub(crate) fn whole(settings: &Settings) -> Vec<Broken> {
     let mut broken = Vec::new();
-    listeners(settings, &mut broken);
+    tls(settings, &mut broken);
     auth(settings, &mut broken);
     storage(settings, &mut broken);
+    memory(settings, &mut broken);
     limits(settings, &mut broken);
     quorum(settings, &mut broken);
+    cluster(settings, &mut broken);
     log(settings, &mut broken);
     broken
+}
+
+fn memory(settings: &Settings, broken: &mut Vec<Broken>) {
+    let percent = settings.memory.producer_percent;
+    let rule = "must be a percentage from 0 to 100";
+    need(percent <= 100, "memory.producer_percent", rule, broken);
 }
 
 fn need(holds: bool, key: &'static str, rule: impl Into<String>, broken: &mut Vec<Broken>) {
@@ -87,18 +95,37 @@ fn within(size: ByteSize, (min, max): (u64, u64), key: &'static str, broken: &mu
     );
 }
 
-fn listeners(settings: &Settings, broken: &mut Vec<Broken>) {
-    let off_only = "this version does not serve it yet; leave it off";
+fn tls(settings: &Settings, broken: &mut Vec<Broken>) {
+    let tls = &settings.tls;
+    let listeners = &settings.listeners;
+    let is_served = listeners.amqps != Listen::Off || listeners.management_tls != Listen::Off;
+    let rule = "a TLS listener is on; name a PEM file, or set listeners.amqps and \
+                listeners.management_tls off";
     need(
-        settings.listeners.amqps == Listen::Off,
-        "listeners.amqps",
-        off_only,
+        !is_served || tls.certificate.is_some(),
+        "tls.certificate",
+        rule,
         broken,
     );
     need(
-        settings.listeners.cluster == Listen::Off,
-        "listeners.cluster",
-        off_only,
+        !is_served || tls.private_key.is_some(),
+        "tls.private_key",
+        rule,
+        broken,
+    );
+    need(
+        tls.client_certificates == ClientCertificates::Off || tls.client_authorities.is_some(),
+        "tls.client_authorities",
+        "tls.client_certificates asks for certificates; name the PEM file of the authorities \
+         that they are checked against",
+        broken,
+    );
+    need(
+        tls.certificates_by_name
+            .iter()
+            .all(|entry| Tls::named_certificate(entry).is_some()),
+        "tls.certificates_by_name",
+        "write each entry as NAME=CERTIFICATE_FILE:KEY_FILE",
         broken,
     );
 }
@@ -215,6 +242,86 @@ fn quorum(settings: &Settings, broken: &mut Vec<Broken>) {
         (1..=GROUPS_MAX).contains(&groups),
         "quorum.groups",
         rule,
+        broken,
+    );
+    delayed_retry(&settings.quorum, broken);
+}
+
+/// The most that a delay grows with one return.
+const RETRY_MULTIPLIER_MAX: f64 = 1000.0;
+
+fn delayed_retry(quorum: &Quorum, broken: &mut Vec<Broken>) {
+    let (min, max) = (quorum.delayed_retry_min, quorum.delayed_retry_max);
+    need(
+        min.as_ms() > 0,
+        "quorum.delayed_retry_min",
+        "it must be at least 1ms",
+        broken,
+    );
+    need(
+        max.as_ms() >= min.as_ms(),
+        "quorum.delayed_retry_max",
+        "it must not be less than quorum.delayed_retry_min",
+        broken,
+    );
+    let multiplier = quorum.delayed_retry_multiplier.unwrap_or(1.0);
+    need(
+        (1.0..=RETRY_MULTIPLIER_MAX).contains(&multiplier),
+        "quorum.delayed_retry_multiplier",
+        format!("it must be from 1 to {RETRY_MULTIPLIER_MAX}"),
+        broken,
+    );
+    need(
+        quorum.delayed_retry_jitter <= 100,
+        "quorum.delayed_retry_jitter",
+        "it must be from 0 to 100 percent",
+        broken,
+    );
+}
+
+/// Numbers of connections and consumers carry their node's in fifteen bits.
+const NODE_MAX: u64 = (1 << 15) - 1;
+
+fn cluster(settings: &Settings, broken: &mut Vec<Broken>) {
+    let cluster = &settings.cluster;
+    if cluster.nodes.is_empty() {
+        return;
+    }
+    let Some(members) = cluster.members() else {
+        let rule = "write each node as NUMBER@HOST:PORT, such as 1@10.0.0.1:25672";
+        return need(false, "cluster.nodes", rule, broken);
+    };
+    let mut numbers: Vec<u64> = members.iter().map(|(number, _)| *number).collect();
+    numbers.sort_unstable();
+    numbers.dedup();
+    need(
+        numbers.len() == members.len() && numbers.last().is_some_and(|last| *last <= NODE_MAX),
+        "cluster.nodes",
+        format!("each node has a number of its own, from 1 to {NODE_MAX}"),
+        broken,
+    );
+    need(
+        numbers.contains(&cluster.node),
+        "cluster.node",
+        "it must be the number that this node has in cluster.nodes",
+        broken,
+    );
+    need(
+        !cluster.secret.reveal().is_empty(),
+        "cluster.secret",
+        "the nodes of a cluster need a secret, the same on each",
+        broken,
+    );
+    need(
+        settings.listeners.cluster != Listen::Off,
+        "listeners.cluster",
+        "the other nodes must be able to reach this one; by convention on 25672",
+        broken,
+    );
+    need(
+        (1..=9).contains(&cluster.group_size),
+        "cluster.group_size",
+        "it must be from 1 to 9",
         broken,
     );
 }

@@ -4,13 +4,43 @@
 //! full path, what was found, what is expected, and what to do next.
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// All faults of one load, in the order in which the layers are read. Never empty.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub struct SettingsError {
     /// The faults.
     pub faults: Vec<Fault>,
+}
+
+impl SettingsError {
+    /// A file that cannot be read, with the system's words.
+    pub fn unreadable(path: &Path, why: String) -> Self {
+        Self {
+            faults: vec![Fault {
+                origin: Origin::File {
+                    path: path.to_owned(),
+                    place: None,
+                },
+                key: None,
+                problem: Problem::Unreadable { why },
+            }],
+        }
+    }
+
+    /// One thing that is wrong at a place of a file.
+    pub fn at(path: &Path, place: Place, problem: Problem) -> Self {
+        Self {
+            faults: vec![Fault {
+                origin: Origin::File {
+                    path: path.to_owned(),
+                    place: Some(place),
+                },
+                key: None,
+                problem,
+            }],
+        }
+    }
 }
 
 impl fmt::Display for SettingsError {
@@ -123,6 +153,11 @@ pub enum Problem {
         /// The rule and what to do.
         rule: String,
     },
+    /// The value breaks a rule of the broker.
+    Refused {
+        /// The rule in words, and what to do.
+        why: String,
+    },
     /// `--set` without `KEY=VALUE`.
     NoAssignment,
     /// Layers that are each valid do not make valid settings together. Our fault.
@@ -210,6 +245,7 @@ impl Problem {
                     "valid layers do not fit together: {why}; this is a fault of the program"
                 )
             }
+            Self::Refused { why } => write!(f, "{key}: {why}"),
             Self::NoAssignment => write!(f, "expected KEY=VALUE, as in limits.heartbeat=30s"),
         }
     }

@@ -36,6 +36,12 @@ impl KeyPath {
         Self(steps)
     }
 
+    pub(crate) fn item(&self, index: usize) -> Self {
+        let mut steps = self.0.clone();
+        steps.push(Step::Index(index));
+        Self(steps)
+    }
+
     /// The part that names a key: list positions at the end are cut off.
     pub(crate) fn key_part(&self) -> Self {
         let is_key = |step: &Step| matches!(step, Step::Key(_));

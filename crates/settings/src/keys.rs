@@ -92,6 +92,20 @@ impl Keys {
     }
 }
 
+/// The one of `words` that a wrong word was probably meant to be.
+pub(crate) fn nearest_word<'a>(
+    wrong: &str,
+    words: impl Iterator<Item = &'a str>,
+) -> Option<String> {
+    if wrong.len() > KEY_LETTERS_MAX {
+        return None;
+    }
+    words
+        .filter(|right| is_near(wrong, right))
+        .min_by_key(|right| edits(wrong, right))
+        .map(str::to_owned)
+}
+
 fn last_word(path: &str) -> &str {
     path.rsplit('.').next().unwrap_or(path)
 }

@@ -26,18 +26,33 @@ pub(crate) struct Layer {
 #[derive(Debug)]
 pub(crate) enum Source {
     Default,
-    File { path: PathBuf, text: String },
+    File {
+        path: PathBuf,
+        text: String,
+    },
+    /// A setting of a file that is no YAML.
+    Line {
+        path: PathBuf,
+        line: usize,
+    },
     Variable(String),
     Option(String),
 }
 
 impl Source {
-    fn origin(&self, place: Option<Place>) -> Origin {
+    pub(crate) fn origin(&self, place: Option<Place>) -> Origin {
         match self {
             Self::Default => Origin::Default,
             Self::File { path, .. } => Origin::File {
                 path: path.clone(),
                 place,
+            },
+            Self::Line { path, line } => Origin::File {
+                path: path.clone(),
+                place: Some(Place {
+                    line: *line,
+                    column: 1,
+                }),
             },
             Self::Variable(name) => Origin::Variable(name.clone()),
             Self::Option(option) => Origin::Option(option.clone()),
@@ -298,12 +313,15 @@ fn bad_value(path: &KeyPath, tree: &Value, message: &str) -> Problem {
 /// Stands for a value that must not be shown.
 const HIDDEN: &str = "(hidden)";
 
-/// A value as it may appear in messages: passwords are not shown.
+/// What the names of keys have in them whose values must not be shown.
+const SECRET_WORDS: [&str; 2] = ["password", "secret"];
+
+/// A value as it may appear in messages: passwords and secrets are not shown.
 pub(crate) fn shown(path: &KeyPath, value: &Value) -> String {
-    if path.to_string().contains("password") {
-        HIDDEN.to_owned()
-    } else {
-        yaml::show(value)
+    let path = path.to_string();
+    match SECRET_WORDS.iter().any(|word| path.contains(word)) {
+        true => HIDDEN.to_owned(),
+        false => yaml::show(value),
     }
 }
 

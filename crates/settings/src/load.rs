@@ -12,10 +12,13 @@ use std::path::{Path, PathBuf};
 
 use crate::check;
 use crate::error::{Fault, Origin, Problem, SettingsError};
+use crate::key_path::KeyPath;
 use crate::keys::Keys;
 use crate::layer::{self, Layer, Source};
 use crate::overlay::{self, Changed};
-use crate::sections::Settings;
+use crate::rabbitmq_conf::{self, ConfLine};
+use crate::sections::{Settings, Tls};
+use crate::yaml;
 
 /// Environment variables that start so are keys: `SLUICEMQ__LIMITS__HEARTBEAT`.
 pub const VARIABLE_PREFIX: &str = "SLUICEMQ__";
@@ -29,6 +32,8 @@ pub const CONF_D_FILES_MAX: usize = 256;
 /// Where settings come from.
 #[derive(Clone, Debug, Default)]
 pub struct Sources {
+    /// A `rabbitmq.conf`, whose settings are taken over as far as they mean something here.
+    pub rabbitmq_conf: Option<PathBuf>,
     /// The configuration file of `--config`; none: defaults, variables and options alone.
     pub file: Option<PathBuf>,
     /// Environment variables; those without [`VARIABLE_PREFIX`] are not looked at.
@@ -62,6 +67,10 @@ pub struct Loaded {
     pub files: Vec<PathBuf>,
     /// Keys whose value is not the built-in default, by path.
     pub changed: Vec<Changed>,
+    /// What became of each setting of the `rabbitmq.conf`.
+    pub rabbitmq_conf: Vec<ConfLine>,
+    /// Environment variables with RabbitMQ's prefix that mean nothing here.
+    pub unknown_variables: Vec<String>,
 }
 
 /// Reads all sources and lays them over the defaults.
@@ -76,6 +85,16 @@ pub fn load(sources: &Sources) -> Result<Loaded, SettingsError> {
         tree: keys.defaults().clone(),
     }];
     let mut files = Vec::new();
+    let mut rabbitmq_conf = Vec::new();
+    if let Some(file) = &sources.rabbitmq_conf {
+        if let Some(text) = read_text(file, &mut faults) {
+            let read = rabbitmq_conf::read(&keys, file, &text, &mut faults);
+            layers.extend(read.layers);
+            rabbitmq_conf = read.lines;
+        }
+        files.push(file.clone());
+    }
+    let unknown_variables = customary_variables(&keys, sources, &mut layers, &mut faults);
     if let Some(file) = &sources.file {
         for path in config_files(file, &mut faults) {
             if let Some(text) = read_text(&path, &mut faults) {
@@ -102,6 +121,8 @@ pub fn load(sources: &Sources) -> Result<Loaded, SettingsError> {
         settings,
         files,
         changed,
+        rabbitmq_conf,
+        unknown_variables,
     })
 }
 
@@ -114,7 +135,7 @@ fn stop_on(faults: Vec<Fault>) -> Result<(), SettingsError> {
 }
 
 /// The file itself, then `conf.d/*.yaml` beside it, sorted by name.
-fn config_files(file: &Path, faults: &mut Vec<Fault>) -> Vec<PathBuf> {
+pub(crate) fn config_files(file: &Path, faults: &mut Vec<Fault>) -> Vec<PathBuf> {
     let mut files = vec![file.to_owned()];
     let folder = file.with_file_name("conf.d");
     if !folder.is_dir() {
@@ -127,13 +148,17 @@ fn config_files(file: &Path, faults: &mut Vec<Fault>) -> Vec<PathBuf> {
     files
 }
 
-fn yaml_files(folder: &Path) -> Result<Vec<PathBuf>, String> {
+pub(crate) fn yaml_files(folder: &Path) -> Result<Vec<PathBuf>, String> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder).map_err(|error| error.to_string())? {
-        let path = entry.map_err(|error| error.to_string())?.path();
+        let entry = entry.map_err(|error| error.to_string())?;
+        let path = entry.path();
+        // Kubernetes keeps its own folders and links with a dot in front beside the files.
+        let is_hidden = entry.file_name().as_encoded_bytes().starts_with(b".");
         if path
             .extension()
             .is_some_and(|extension| extension == "yaml")
+            && !is_hidden
             && path.is_file()
         {
             found.push(path);
@@ -146,18 +171,11 @@ fn yaml_files(folder: &Path) -> Result<Vec<PathBuf>, String> {
     Ok(found)
 }
 
-fn read_text(path: &Path, faults: &mut Vec<Fault>) -> Option<String> {
-    match bounded_text(path) {
+pub(crate) fn read_text(path: &Path, faults: &mut Vec<Fault>) -> Option<String> {
+    match bounded_text(path, FILE_BYTES_MAX) {
         Ok(Some(text)) => Some(text),
         Ok(None) => {
-            let problem = Problem::TooLarge {
-                max_bytes: FILE_BYTES_MAX,
-            };
-            faults.push(Fault {
-                origin: file_origin(path),
-                key: None,
-                problem,
-            });
+            faults.push(too_large(path, FILE_BYTES_MAX));
             None
         }
         Err(error) => {
@@ -167,14 +185,22 @@ fn read_text(path: &Path, faults: &mut Vec<Fault>) -> Option<String> {
     }
 }
 
-/// The file's text, or `None` if it is larger than [`FILE_BYTES_MAX`].
-fn bounded_text(path: &Path) -> std::io::Result<Option<String>> {
+fn too_large(path: &Path, max_bytes: u64) -> Fault {
+    Fault {
+        origin: file_origin(path),
+        key: None,
+        problem: Problem::TooLarge { max_bytes },
+    }
+}
+
+/// The file's text, or `None` if it is larger than `bytes_max`.
+fn bounded_text(path: &Path, bytes_max: u64) -> std::io::Result<Option<String>> {
     let mut text = String::new();
     // One byte more than allowed tells "too large" without trusting the file's announced size.
     fs::File::open(path)?
-        .take(FILE_BYTES_MAX + 1)
+        .take(bytes_max + 1)
         .read_to_string(&mut text)?;
-    Ok((text.len() as u64 <= FILE_BYTES_MAX).then_some(text))
+    Ok((text.len() as u64 <= bytes_max).then_some(text))
 }
 
 fn file_origin(path: &Path) -> Origin {
@@ -184,7 +210,7 @@ fn file_origin(path: &Path) -> Origin {
     }
 }
 
-fn unreadable(path: &Path, why: String) -> Fault {
+pub(crate) fn unreadable(path: &Path, why: String) -> Fault {
     Fault {
         origin: file_origin(path),
         key: None,
@@ -270,11 +296,143 @@ fn assignment_layers(
     layers
 }
 
-/// Makes `policies.path` a path that can be opened, and finds the default one.
+/// Variables that container images of RabbitMQ made customary, and the keys that they stand for.
+/// Each may also end in `_FILE` and name a file that holds the value. They count less than our own
+/// files, because images set them for everybody.
+const CUSTOMARY: [(&str, &str); 3] = [
+    ("RABBITMQ_NODENAME", "node.name"),
+    ("RABBITMQ_NODE_PORT", "listeners.amqp"),
+    ("RABBITMQ_ERLANG_COOKIE", "cluster.secret"),
+];
+
+const CUSTOMARY_PREFIX: &str = "RABBITMQ_";
+
+/// Variables that somebody else reads: the program for its first user.
+const READ_ELSEWHERE: [&str; 3] = [
+    "RABBITMQ_DEFAULT_USER",
+    "RABBITMQ_DEFAULT_PASS",
+    "RABBITMQ_DEFAULT_VHOST",
+];
+
+/// Layers of the customary variables; answers the names of those that mean nothing here.
+fn customary_variables(
+    keys: &Keys,
+    sources: &Sources,
+    layers: &mut Vec<Layer>,
+    faults: &mut Vec<Fault>,
+) -> Vec<String> {
+    let ours: BTreeMap<&str, &str> = sources
+        .variables
+        .iter()
+        .filter_map(|(name, value)| Some((name.to_str()?, value.to_str()?)))
+        .filter(|(name, value)| name.starts_with(CUSTOMARY_PREFIX) && !value.is_empty())
+        .collect();
+    let mut unknown = Vec::new();
+    for (name, value) in ours {
+        let plain = name.strip_suffix("_FILE").unwrap_or(name);
+        if READ_ELSEWHERE.contains(&plain) {
+            continue;
+        }
+        let key = CUSTOMARY.iter().find(|(known, _)| *known == plain);
+        let key = key.filter(|(_, key)| {
+            matches!(
+                keys.look_up(&KeyPath::dotted(key)),
+                crate::keys::Known::Key(_)
+            )
+        });
+        let Some((_, key)) = key else {
+            unknown.push(name.to_owned());
+            continue;
+        };
+        let value = match name == plain {
+            true => Some(value.to_owned()),
+            false => read_text(Path::new(value), faults)
+                .map(|text| text.trim_end_matches(['\r', '\n']).to_owned()),
+        };
+        if let Some(value) = value {
+            let source = Source::Variable(name.to_owned());
+            layers.push(layer::from_text(keys, source, key, &value, faults));
+        }
+    }
+    unknown
+}
+
+/// Makes paths ones that can be opened, relative to the configuration file's folder, and finds
+/// the default one of `policies.path`.
 fn settle_paths(settings: &mut Settings, file: Option<&Path>) {
     let Some(file) = file else { return };
-    settings.policies.path = match settings.policies.path.take() {
-        Some(path) => Some(file.with_file_name("").join(path)),
-        None => Some(file.with_file_name("policies.yaml")).filter(|path| path.exists()),
+    let folder = file.with_file_name("");
+    let tls = &mut settings.tls;
+    let paths = [
+        &mut settings.policies.path,
+        &mut settings.definitions.path,
+        &mut tls.certificate,
+        &mut tls.private_key,
+        &mut tls.client_authorities,
+    ];
+    for path in paths.into_iter().flatten() {
+        *path = folder.join(&*path);
+    }
+    for entry in &mut tls.certificates_by_name {
+        if let Some((name, certificate, key)) = Tls::named_certificate(entry) {
+            let [certificate, key] = [certificate, key].map(|path| folder.join(path));
+            *entry = format!("{name}={}:{}", certificate.display(), key.display());
+        }
+    }
+    if settings.policies.path.is_none() {
+        settings.policies.path = ["policies.yaml", "policies.d"]
+            .into_iter()
+            .map(|name| folder.join(name))
+            .find(|path| path.exists());
+    }
+}
+
+/// Reads a file of plain data, YAML or JSON (which YAML contains), into a type.
+///
+/// # Errors
+/// The file cannot be read, is no YAML, or does not have the type's shape.
+pub fn read_structured<T: serde::de::DeserializeOwned>(path: &Path) -> Result<T, SettingsError> {
+    let mut faults = Vec::new();
+    let Some(text) = structured_text(path, &mut faults) else {
+        return Err(SettingsError { faults });
     };
+    let fault = |place, key, problem| SettingsError {
+        faults: vec![Fault {
+            origin: Origin::File {
+                path: path.to_owned(),
+                place,
+            },
+            key,
+            problem,
+        }],
+    };
+    // Large JSON is read by the YAML parser, too: one reader, one set of error texts.
+    let tree = yaml::read(&text).map_err(|why| fault(why.place, why.key, why.problem))?;
+    serde_path_to_error::deserialize(tree).map_err(|error| {
+        let at = KeyPath::from(error.path());
+        fault(
+            yaml::locate(&text, &at, yaml::Aim::Value),
+            (!at.steps().is_empty()).then(|| at.to_string()),
+            Problem::Refused {
+                why: error.inner().to_string(),
+            },
+        )
+    })
+}
+
+/// Files of definitions may hold tens of thousands of queues.
+const STRUCTURED_BYTES_MAX: u64 = 64 << 20;
+
+fn structured_text(path: &Path, faults: &mut Vec<Fault>) -> Option<String> {
+    match bounded_text(path, STRUCTURED_BYTES_MAX) {
+        Ok(Some(text)) => Some(text),
+        Ok(None) => {
+            faults.push(too_large(path, STRUCTURED_BYTES_MAX));
+            None
+        }
+        Err(error) => {
+            faults.push(unreadable(path, error.to_string()));
+            None
+        }
+    }
 }

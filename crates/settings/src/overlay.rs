@@ -98,3 +98,17 @@ pub(crate) fn changed(keys: &Keys, layers: &[Layer], settings: &Settings) -> Vec
         })
         .collect()
 }
+
+/// Keys whose values differ between two settings, by path.
+pub fn differing_keys(one: &Settings, other: &Settings) -> Vec<String> {
+    let keys = Keys::new();
+    let trees = [one, other].map(serde_yaml::to_value);
+    let [Ok(one), Ok(other)] = trees else {
+        return Vec::new();
+    };
+    let differs = |key: &String| {
+        let path = KeyPath::dotted(key);
+        path.value(&one) != path.value(&other)
+    };
+    keys.all().into_iter().filter(differs).collect()
+}

@@ -19,7 +19,10 @@ pub use secret::Secret;
 pub use span::Span;
 pub use timeout::Timeout;
 pub use watermark::Watermark;
-pub use words::{DeliveryLimitCounts, LogFormat, TimeoutAction};
+pub use words::{
+    ClientCertificates, DeadLetterStrategy, DelayedRetry, DeliveryLimitCounts, Lever, LogFormat,
+    LoginFrom, SanType, TimeoutAction, TlsVersion,
+};
 
 /// A value that could not be read from its text.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -108,6 +111,28 @@ pub(crate) fn across_serde<E: serde::de::Error>(error: &ScalarError) -> E {
     E::custom(format!(
         "invalid value: {found:?}, expected {expected}{hint}"
     ))
+}
+
+/// Reads a factor, or null for none. Options and variables give it as text.
+pub(crate) fn factor<'de, D>(deserializer: D) -> Result<Option<f64>, D::Error>
+where
+    D: serde::Deserializer<'de>,
+{
+    #[derive(serde::Deserialize)]
+    #[serde(untagged, expecting = "invalid value: this, expected a number or null")]
+    enum Written {
+        Number(f64),
+        Text(String),
+    }
+    let written: Option<Written> = serde::Deserialize::deserialize(deserializer)?;
+    match written {
+        None => Ok(None),
+        Some(Written::Number(number)) => Ok(Some(number)),
+        Some(Written::Text(text)) if text == "null" => Ok(None),
+        Some(Written::Text(text)) => text.parse().map(Some).map_err(|_| {
+            serde::de::Error::invalid_value(serde::de::Unexpected::Str(&text), &"a number or null")
+        }),
+    }
 }
 
 #[cfg(test)]

@@ -9,7 +9,8 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use crate::scalar::{
-    ByteSize, Cap, DeliveryLimitCounts, Listen, LogFormat, Secret, Span, Timeout, TimeoutAction,
+    ByteSize, Cap, ClientCertificates, DeadLetterStrategy, DelayedRetry, DeliveryLimitCounts,
+    Lever, Listen, LogFormat, LoginFrom, SanType, Secret, Span, Timeout, TimeoutAction, TlsVersion,
     Watermark,
 };
 
@@ -21,8 +22,12 @@ pub struct Settings {
     pub node: Node,
     /// Where clients, operators and scrapers connect.
     pub listeners: Listeners,
+    /// Encryption of the listeners that have it.
+    pub tls: Tls,
     /// Who may log in, and how.
     pub auth: Auth,
+    /// What the broker shall hold when it starts.
+    pub definitions: Definitions,
     /// Where policies are written.
     pub policies: Policies,
     /// The durable store.
@@ -31,10 +36,14 @@ pub struct Settings {
     pub memory: Memory,
     /// When publishers are held for disk space.
     pub disk: Disk,
+    /// How publishers are held.
+    pub flow: Flow,
     /// What one client may ask for.
     pub limits: Limits,
     /// Quorum queues.
     pub quorum: Quorum,
+    /// The other nodes.
+    pub cluster: Cluster,
     /// The log.
     pub log: Log,
     /// The end.
@@ -63,10 +72,87 @@ pub struct Listeners {
     pub amqps: Listen,
     /// The HTTP API.
     pub management: Listen,
+    /// The HTTP API over TLS.
+    pub management_tls: Listen,
     /// Metrics and health for machines, without login.
     pub metrics: Listen,
     /// The other nodes.
     pub cluster: Listen,
+}
+
+/// `tls`: encryption of the listeners that have it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Tls {
+    /// PEM file of the certificate and of those between it and its authority.
+    pub certificate: Option<PathBuf>,
+    /// PEM file of the certificate's private key.
+    pub private_key: Option<PathBuf>,
+    /// Other certificates for clients that ask for a name: `NAME=CERTIFICATE:KEY`.
+    pub certificates_by_name: Vec<String>,
+    /// PEM file of the authorities that clients' certificates are checked against.
+    pub client_authorities: Option<PathBuf>,
+    /// Whether clients show a certificate.
+    pub client_certificates: ClientCertificates,
+    /// The oldest version that is spoken.
+    pub minimum_version: TlsVersion,
+    /// Cipher suites that may be used; empty for all that are safe.
+    pub cipher_suites: Vec<String>,
+    /// Which name of a client's certificate EXTERNAL takes for the user's.
+    pub login_from: LoginFrom,
+    /// The kind of alternative name that is meant.
+    pub login_san_type: SanType,
+    /// Which of the alternative names of that kind, from 0.
+    pub login_san_index: u16,
+}
+
+/// `definitions`: what the broker shall hold when it starts.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Definitions {
+    /// A file of definitions that is imported at the start.
+    pub path: Option<PathBuf>,
+    /// Whether a file that was imported already is passed over.
+    pub skip_if_unchanged: bool,
+}
+
+/// `cluster`: which nodes make up the cluster.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Cluster {
+    /// This node's number among `nodes`; 0 for a node without a cluster.
+    pub node: u64,
+    /// Every node, this one too, as `NUMBER@HOST:PORT`; the same on all of them.
+    pub nodes: Vec<String>,
+    /// What every node must know to be let in.
+    pub secret: Secret,
+    /// Members of a replica group.
+    pub group_size: u32,
+}
+
+impl Default for Cluster {
+    fn default() -> Self {
+        Self {
+            node: 0,
+            nodes: Vec::new(),
+            secret: Secret::default(),
+            group_size: 3,
+        }
+    }
+}
+
+impl Cluster {
+    /// The nodes as numbers and addresses; `None` when one is not written as it must be.
+    pub fn members(&self) -> Option<Vec<(u64, String)>> {
+        let member = |node: &String| {
+            let (number, address) = node.split_once('@')?;
+            let (host, port) = address.rsplit_once(':')?;
+            let sound = !host.is_empty() && port.parse::<u16>().is_ok();
+            let number = number.parse().ok()?;
+            (sound && number > 0).then(|| (number, address.to_owned()))
+        };
+        self.nodes.iter().map(member).collect()
+    }
 }
 
 /// `auth`: who may log in, and how.
@@ -117,6 +203,8 @@ pub struct Storage {
 pub struct Memory {
     /// Memory in use above which publishers are held.
     pub high_watermark: Watermark,
+    /// The publishers' share of it in percent; 0 makes one pool of publishers and consumers.
+    pub producer_percent: u8,
 }
 
 /// `disk`: when publishers are held for disk space.
@@ -125,6 +213,30 @@ pub struct Memory {
 pub struct Disk {
     /// Free space in the data folder's file system below which publishers are held.
     pub free_limit: ByteSize,
+}
+
+/// `flow`: how publishers of overfull queues are held.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Flow {
+    /// Longest time that a message waits for an overfull queue.
+    pub hold_timeout: Span,
+    /// Time between two log lines about a held channel.
+    pub hold_notify_period: Span,
+    /// Time after `channel.flow` in which publishes that were under way come without blame.
+    pub grace: Span,
+    /// Waiting bytes of one channel that stay in memory.
+    pub park_memory: ByteSize,
+    /// Waiting bytes of one channel on disk.
+    pub park_disk: ByteSize,
+    /// Waiting bytes of all channels that stay in memory.
+    pub park_memory_total: ByteSize,
+    /// Waiting bytes of all channels on disk.
+    pub park_disk_total: ByteSize,
+    /// Who is sent `channel.flow`.
+    pub channel_flow: Lever,
+    /// Who is told `connection.blocked`.
+    pub blocked_notice: Lever,
 }
 
 /// `limits`: what one client may ask for.
@@ -157,6 +269,23 @@ pub struct Quorum {
     pub delivery_limit: Cap,
     /// What counts as a return.
     pub delivery_limit_counts: DeliveryLimitCounts,
+    /// How surely dead letters reach their targets.
+    pub dead_letter_strategy: DeadLetterStrategy,
+    /// Which returns are held back.
+    pub delayed_retry_type: DelayedRetry,
+    /// The delay of the first return.
+    pub delayed_retry_min: Span,
+    /// The longest delay.
+    pub delayed_retry_max: Span,
+    /// By how much the delay grows with each return; linearly if unset.
+    #[serde(deserialize_with = "crate::scalar::factor")]
+    pub delayed_retry_multiplier: Option<f64>,
+    /// By up to how many percent each delay is shortened.
+    pub delayed_retry_jitter: u8,
+    /// Whether messages expire behind ones that live longer.
+    pub expire_anywhere: bool,
+    /// Returns of one message by one consumer within a minute above which it is reported.
+    pub poison_loop_returns: Cap,
     /// Replica groups that the node's quorum queues are spread over.
     pub groups: u32,
 }
@@ -195,8 +324,49 @@ impl Default for Listeners {
             amqp: Listen::Everywhere(5672),
             amqps: Listen::Off,
             management: Listen::Everywhere(15672),
+            management_tls: Listen::Off,
             metrics: Listen::Everywhere(15692),
             cluster: Listen::Off,
+        }
+    }
+}
+
+impl Tls {
+    /// Name, certificate and key of an entry of `certificates_by_name`.
+    pub fn named_certificate(entry: &str) -> Option<(&str, &str, &str)> {
+        let (name, files) = entry.split_once('=')?;
+        let (certificate, key) = files.split_once(':')?;
+        let parts = [name, certificate, key].map(str::trim);
+        let [name, certificate, key] = parts;
+        parts
+            .iter()
+            .all(|part| !part.is_empty())
+            .then_some((name, certificate, key))
+    }
+}
+
+impl Default for Tls {
+    fn default() -> Self {
+        Self {
+            certificate: None,
+            private_key: None,
+            certificates_by_name: Vec::new(),
+            client_authorities: None,
+            client_certificates: ClientCertificates::Off,
+            minimum_version: TlsVersion::OneTwo,
+            cipher_suites: Vec::new(),
+            login_from: LoginFrom::DistinguishedName,
+            login_san_type: SanType::Dns,
+            login_san_index: 0,
+        }
+    }
+}
+
+impl Default for Definitions {
+    fn default() -> Self {
+        Self {
+            path: None,
+            skip_if_unchanged: true,
         }
     }
 }
@@ -232,6 +402,7 @@ impl Default for Memory {
     fn default() -> Self {
         Self {
             high_watermark: Watermark::Share(0.6),
+            producer_percent: 60,
         }
     }
 }
@@ -240,6 +411,22 @@ impl Default for Disk {
     fn default() -> Self {
         Self {
             free_limit: ByteSize::bytes(50_000_000),
+        }
+    }
+}
+
+impl Default for Flow {
+    fn default() -> Self {
+        Self {
+            hold_timeout: Span::seconds(120),
+            hold_notify_period: Span::seconds(5),
+            grace: Span::seconds(5),
+            park_memory: ByteSize::mib(4),
+            park_disk: ByteSize::mib(64),
+            park_memory_total: ByteSize::mib(128),
+            park_disk_total: ByteSize::mib(1024),
+            channel_flow: Lever::Auto,
+            blocked_notice: Lever::Auto,
         }
     }
 }
@@ -264,6 +451,14 @@ impl Default for Quorum {
             consumer_timeout_action: TimeoutAction::Close,
             delivery_limit: Cap::AtMost(20),
             delivery_limit_counts: DeliveryLimitCounts::Returns,
+            dead_letter_strategy: DeadLetterStrategy::AtMostOnce,
+            delayed_retry_type: DelayedRetry::Disabled,
+            delayed_retry_min: Span::seconds(1),
+            delayed_retry_max: Span::seconds(60),
+            delayed_retry_multiplier: None,
+            delayed_retry_jitter: 0,
+            expire_anywhere: false,
+            poison_loop_returns: Cap::AtMost(10),
             groups: 8,
         }
     }

@@ -15,7 +15,7 @@ use criterion::{Criterion, Throughput};
 use parking_lot::{Condvar, Mutex};
 use storage::{
     FileId, FlushSink, Flushed, Journal, LiveItem, Location, Options, Owner, Poisoned, Storage,
-    StorageError, StoreId, StreamId,
+    StorageError, StoreId, StreamId, Tier,
 };
 use tempfile::TempDir;
 
@@ -63,9 +63,14 @@ impl Owner for Forgetful {
         Vec::new()
     }
     fn live_items(&self, _: StoreId, _: FileId, _: u64, _: &mut Vec<LiveItem>) {}
-    fn relocated(&self, _: StoreId, _: &[(u64, Location)]) -> Vec<Location> {
+    fn relocated(&self, _: Tier, _: StoreId, _: &[(u64, Location)]) -> Vec<Location> {
         Vec::new()
     }
+    fn living(&self, _: Tier, _: StoreId, _: &mut Vec<(u64, Location)>) {}
+    fn paging_starts(&self, _: StoreId, _: u64) -> u64 {
+        0
+    }
+    fn pageable(&self, _: Tier, _: StoreId, _: u64, _: &mut Vec<LiveItem>) {}
     fn checkpoint(&self, _: StoreId, _: &mut Vec<u8>) -> Option<u64> {
         None
     }

@@ -1,5 +1,5 @@
-//! The background thread: flushes what lives in full journal files to segments, then recycles them, and
-//! removes segments in which nothing lives.
+//! The background thread: flushes what lives in full journal files to segments, then recycles them, pages
+//! stores out, removes segments in which nothing lives and compacts those in which little does.
 //!
 //! Knows the order that makes this safe; not what items or checkpoints are. The order, for each file:
 //! live items durable in segments → their owner told → state of every touched store durable → file
@@ -18,17 +18,14 @@ use crate::disk::Disk;
 use crate::error::{During, Result, guarded};
 use crate::journal::Door;
 use crate::journal::pool::{Pool, SealedFile};
-use crate::owner::{LiveItem, Owner};
-use crate::place::{FileId, Location, StoreId};
-use crate::segment::{Item, SegmentStore};
+use crate::moving::Moving;
+use crate::owner::Owner;
+use crate::page_out::PageOut;
+use crate::place::{FileId, StoreId, Tier};
+use crate::segment::SegmentStore;
 
 /// How often the owner is asked again whether a file's records are applied.
 const APPLIED_POLL: Duration = Duration::from_millis(5);
-/// Item bytes after which the segments are synced and the owner is told, so that memory is given back
-/// while a large file is still being flushed.
-const ROUND_BYTES: u64 = 16 << 20;
-/// Stores in such a round: each holds a file open until the sync.
-const ROUND_STORES: usize = 128;
 /// Bytes of checkpoints that become durable together.
 const CHECKPOINT_SET_BYTES: usize = 4 << 20;
 /// How much the thread steps back behind those that serve clients.
@@ -40,18 +37,13 @@ pub(crate) struct Background {
     pub(crate) dir: PathBuf,
     pub(crate) pool: Arc<Pool>,
     pub(crate) segments: Arc<SegmentStore>,
+    pub(crate) paged: Arc<SegmentStore>,
+    pub(crate) page_out: Arc<PageOut>,
     pub(crate) checkpoints: Arc<Checkpoints>,
     pub(crate) door: Arc<dyn Door>,
     pub(crate) owner: Arc<dyn Owner>,
     pub(crate) bell: Arc<Bell>,
     pub(crate) stop: Arc<AtomicBool>,
-}
-
-/// Items that are in the segments but not durable there yet.
-#[derive(Default)]
-struct Round {
-    stores: Vec<(StoreId, Vec<(u64, Location)>)>,
-    bytes: u64,
 }
 
 impl Background {
@@ -76,10 +68,16 @@ impl Background {
             self.disk.sync_tree(&self.dir).during("sync", &self.dir)?;
         }
         while !self.stopping() {
-            self.segments.remove_dead()?;
-            match self.pool.oldest_sealed() {
-                Some(file) => self.flush(&file)?,
-                None => self.bell.wait(),
+            self.remove_dead()?;
+            // Memory first: somebody waits for it. Then what is dead, before the next file adds to the
+            // disk: when this falls behind, the journal runs out of files and publishers are held.
+            if let Some((store, keep_bytes)) = self.page_out.take() {
+                self.page_out(store, keep_bytes)?;
+            } else if self.compact()? {
+            } else if let Some(file) = self.pool.oldest_due() {
+                self.flush(&file)?;
+            } else {
+                self.bell.wait();
             }
         }
         Ok(())
@@ -95,7 +93,7 @@ impl Background {
                 return Ok(());
             }
             self.bell.wait_at_most(APPLIED_POLL);
-            self.segments.remove_dead()?;
+            self.remove_dead()?;
         }
         let touched = self.owner.touched(file.id);
         let moved = self.move_live_items(file.id, &touched)?;
@@ -108,59 +106,64 @@ impl Background {
 
     /// Copies what lives only in the file to the segments; answers how many items.
     fn move_live_items(&self, file: FileId, stores: &[StoreId]) -> Result<usize> {
-        let mut round = Round::default();
+        let mut moving = Moving::to(Tier::Durable, &self.segments, &self.owner);
         let mut live = Vec::new();
-        let mut moved = 0;
         for store in stores {
-            let mut from = 0;
-            loop {
+            let mut from = Some(0);
+            while let Some(first) = from {
                 live.clear();
-                self.owner.live_items(*store, file, from, &mut live);
-                let Some(newest) = live.last() else { break };
-                let next = newest.id.checked_add(1);
-                moved += live.len();
-                self.copy(*store, &live, &mut round)?;
-                if round.bytes >= ROUND_BYTES || round.stores.len() >= ROUND_STORES {
-                    self.finish(&mut round)?;
-                }
-                let Some(next) = next else { break };
-                from = next;
+                self.owner.live_items(*store, file, first, &mut live);
+                moving.copy(*store, &live)?;
+                from = live.last().and_then(|newest| newest.id.checked_add(1));
             }
         }
-        self.finish(&mut round)?;
-        Ok(moved)
+        moving.finish()?;
+        Ok(moving.items)
     }
 
-    fn copy(&self, store: StoreId, live: &[LiveItem], round: &mut Round) -> Result<()> {
-        let parts: Vec<[&[u8]; 1]> = live.iter().map(|item| [item.bytes.as_ref()]).collect();
-        let items: Vec<Item<'_>> = live
-            .iter()
-            .zip(&parts)
-            .map(|(item, parts)| Item {
-                id: item.id,
-                attributes: item.attributes,
-                parts,
-            })
-            .collect();
-        let places = self.segments.append(store, &items)?;
-        round.bytes += live.iter().map(|item| item.bytes.len() as u64).sum::<u64>();
-        let moved = live.iter().map(|item| item.id).zip(places);
-        match round.stores.last_mut().filter(|(last, _)| *last == store) {
-            Some((_, all)) => all.extend(moved),
-            None => round.stores.push((store, moved.collect())),
+    /// Moves items of the store from memory to its segments, all behind the first `keep_bytes`.
+    fn page_out(&self, store: StoreId, keep_bytes: u64) -> Result<()> {
+        let start = self.owner.paging_starts(store, keep_bytes);
+        let mut paged_bytes = 0;
+        for tier in [Tier::Paged, Tier::Durable] {
+            let mut moving = Moving::to(tier, self.tier(tier), &self.owner);
+            let mut live = Vec::new();
+            let mut from = Some(start);
+            while let Some(first) = from {
+                live.clear();
+                self.owner.pageable(tier, store, first, &mut live);
+                moving.copy(store, &live)?;
+                from = live.last().and_then(|newest| newest.id.checked_add(1));
+            }
+            moving.finish()?;
+            paged_bytes += moving.bytes;
         }
+        tracing::debug!(%store, keep_bytes, paged_bytes, "store paged out");
         Ok(())
     }
 
-    fn finish(&self, round: &mut Round) -> Result<()> {
-        let stores: Vec<StoreId> = round.stores.iter().map(|(store, _)| *store).collect();
-        self.segments.sync(&stores)?;
-        for (store, moved) in round.stores.drain(..) {
-            let unwanted = self.owner.relocated(store, &moved);
-            self.segments.release(store, &unwanted);
+    /// Empties the worst segment of one wasteful store; answers whether there was one.
+    fn compact(&self) -> Result<bool> {
+        for tier in [Tier::Durable, Tier::Paged] {
+            let segments = self.tier(tier);
+            if let Some(store) = segments.take_wasteful() {
+                Moving::to(tier, segments, &self.owner).compact(store)?;
+                return Ok(true);
+            }
         }
-        round.bytes = 0;
-        Ok(())
+        Ok(false)
+    }
+
+    fn tier(&self, tier: Tier) -> &SegmentStore {
+        match tier {
+            Tier::Durable => &self.segments,
+            Tier::Paged => &self.paged,
+        }
+    }
+
+    fn remove_dead(&self) -> Result<()> {
+        self.segments.remove_dead()?;
+        self.paged.remove_dead()
     }
 
     /// Makes the state of every store durable, in sets of bounded size.
@@ -177,6 +180,7 @@ impl Background {
                 None => {
                     self.checkpoints.remove(*store);
                     self.segments.drop_store(*store);
+                    self.paged.drop_store(*store);
                 }
             }
             if bytes >= CHECKPOINT_SET_BYTES {

@@ -6,7 +6,7 @@
 
 mod format;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io::{self, IoSlice};
 use std::mem;
 use std::path::{Path, PathBuf};
@@ -20,7 +20,7 @@ use crate::disk::{Disk, DiskFile, read_full_at, write_all_at};
 use crate::error::{During, Result, StorageError};
 use crate::place::{StoreId, StreamId};
 
-const NAME: &str = "checkpoints";
+pub(crate) const NAME: &str = "checkpoints";
 const REWRITTEN_NAME: &str = "checkpoints.new";
 /// A blob is O(exceptions) of a queue; this only keeps it within the format's 32 bits.
 const BLOB_BYTES_MAX: u64 = 1 << 30;
@@ -129,6 +129,7 @@ impl Checkpoints {
         }
         let end = writer.finish()?;
         file.sync().during("sync", &path)?;
+        vouch(&*file, &path, end)?;
         state.bytes = end;
         entries.into_iter().for_each(|entry| state.apply(entry));
         if state.bytes > 2 * state.live_bytes + self.rewrite_bytes_min {
@@ -151,6 +152,15 @@ impl Checkpoints {
             covered: place.covered,
             blob,
         }))
+    }
+
+    /// Index that the last state of the store covers; reads no file.
+    pub fn covered(&self, store: StoreId) -> Option<u64> {
+        self.state
+            .lock()
+            .places
+            .get(&store)
+            .map(|place| place.covered)
     }
 
     /// Every store that has a state, in no order.
@@ -244,10 +254,57 @@ fn create(
     write_all_at(&*file, &mut [IoSlice::new(&header)], 0).during("write", &path)?;
     let bytes = fill(&*file, &path)?;
     file.sync().during("sync", &path)?;
+    vouch(&*file, &path, bytes)?;
     disk.rename(&path, &dir.join(NAME))
         .during("rename", &path)?;
     disk.sync_dir(dir).during("sync", dir)?;
     Ok((file, bytes))
+}
+
+/// The last state of each store in a checkpoint file, in order.
+pub(crate) fn read_states(file: &dyn DiskFile, path: &Path) -> Result<Vec<(StoreId, Checkpoint)>> {
+    states_of(file, path, SetReader::open(file, path)?)
+}
+
+/// The same, from what comes before the damage at `end`.
+pub(crate) fn read_states_before(
+    file: &dyn DiskFile,
+    path: &Path,
+    end: u64,
+) -> Result<Vec<(StoreId, Checkpoint)>> {
+    if end < FILE_HEADER_BYTES {
+        return Ok(Vec::new());
+    }
+    states_of(file, path, SetReader::open(file, path)?.up_to(end))
+}
+
+fn states_of(
+    file: &dyn DiskFile,
+    path: &Path,
+    reader: SetReader<'_>,
+) -> Result<Vec<(StoreId, Checkpoint)>> {
+    let mut places = BTreeMap::new();
+    reader.read(|entry| match entry {
+        Entry::Put(store, place) => {
+            places.insert(store, place);
+        }
+        Entry::Remove(store) => {
+            places.remove(&store);
+        }
+        Entry::Stream(..) => {}
+    })?;
+    let states = places.into_iter().map(|(store, place)| {
+        let blob = read_blob(file, path, &place)?;
+        let covered = place.covered;
+        Ok((store, Checkpoint { covered, blob }))
+    });
+    states.collect()
+}
+
+/// Writes an empty set, not synced, which the next set overwrites. Once it is on the disk it says that what
+/// comes before was durable: damage there is no torn write.
+fn vouch(file: &dyn DiskFile, path: &Path, end: u64) -> Result<()> {
+    SetWriter::new(file, path, end).finish().map(|_| ())
 }
 
 fn read_blob(file: &dyn DiskFile, path: &Path, place: &Place) -> Result<Bytes> {

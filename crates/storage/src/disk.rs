@@ -33,6 +33,8 @@ pub trait Disk: Send + Sync + Debug {
     fn sync_tree(&self, dir: &Path) -> io::Result<()>;
     /// Takes an exclusive lock for as long as the answer lives; `WouldBlock` when another has it.
     fn lock(&self, path: &Path) -> io::Result<Box<dyn DiskLock>>;
+    /// Bytes that may still be written to the file system of the directory.
+    fn free_bytes(&self, dir: &Path) -> io::Result<u64>;
 }
 
 /// A lock that ends when it is dropped.
@@ -165,6 +167,11 @@ impl Disk for RealDisk {
             .open(path)?;
         rustix::fs::flock(&file, rustix::fs::FlockOperation::NonBlockingLockExclusive)?;
         Ok(Box::new(RealLock { _file: file }))
+    }
+
+    fn free_bytes(&self, dir: &Path) -> io::Result<u64> {
+        let found = rustix::fs::statvfs(dir)?;
+        Ok(found.f_bavail.saturating_mul(found.f_frsize))
     }
 }
 

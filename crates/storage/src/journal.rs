@@ -5,9 +5,11 @@
 //! them once they are durable.
 
 mod batch;
+pub(crate) mod check;
 pub(crate) mod pool;
 pub(crate) mod record;
 pub(crate) mod scan;
+pub(crate) mod sync_times;
 mod waiting;
 mod writer;
 

@@ -20,6 +20,9 @@ pub struct Options {
     /// Bytes of all journal files together; 256 MiB. Only a record larger than a file may exceed it,
     /// by its own size and while no other file is in use.
     pub journal_bytes_max: u64,
+    /// Bytes of full journal files that are not flushed yet although they could be; none. What dies within
+    /// so many bytes of appends is never copied. Its price is memory, and the time of a replay.
+    pub journal_bytes_kept: u64,
     /// Payload bytes of one record; 32 MiB, at most `RECORD_BYTES_MAX`. A record larger than a file
     /// gets a file of its own size.
     pub record_bytes_max: u64,
@@ -27,6 +30,9 @@ pub struct Options {
     pub waiting_bytes_high: u64,
     /// Bytes of one segment; 16 MiB. An item larger than that has a segment of its own.
     pub segment_bytes: u64,
+    /// Dead bytes that segments may hold beyond as many as live, over all stores together; 256 MiB. Each
+    /// store gets an equal share, at most one segment; beyond it its segments are compacted.
+    pub dead_bytes_allowed: u64,
     /// Segment files kept open for reading and appending; 256.
     pub open_segments_max: usize,
     /// Checkpoint bytes below which the checkpoint file is never rewritten; 1 MiB.
@@ -38,9 +44,11 @@ impl Default for Options {
         Self {
             journal_file_bytes: 64 * MIB,
             journal_bytes_max: 256 * MIB,
+            journal_bytes_kept: 0,
             record_bytes_max: 32 * MIB,
             waiting_bytes_high: 64 * MIB,
             segment_bytes: 16 * MIB,
+            dead_bytes_allowed: 256 * MIB,
             open_segments_max: 256,
             checkpoint_rewrite_bytes_min: MIB,
         }
@@ -59,6 +67,7 @@ impl Options {
             journal_bytes_min,
             1024 * GIB,
         )?;
+        within("journal_bytes_kept", self.journal_bytes_kept, 0, 1024 * GIB)?;
         within(
             "record_bytes_max",
             self.record_bytes_max,
@@ -67,6 +76,7 @@ impl Options {
         )?;
         within("waiting_bytes_high", self.waiting_bytes_high, 1, 64 * GIB)?;
         within("segment_bytes", self.segment_bytes, KIB, GIB)?;
+        within("dead_bytes_allowed", self.dead_bytes_allowed, 0, 1024 * GIB)?;
         within(
             "open_segments_max",
             self.open_segments_max as u64,

@@ -5,7 +5,7 @@
 use bytes::Bytes;
 
 use crate::error::Poisoned;
-use crate::place::{FileId, Location, Position, StoreId, StreamId};
+use crate::place::{FileId, Location, Position, StoreId, StreamId, Tier};
 
 /// A record that is durable, or a marker whose turn has come.
 #[derive(Debug)]
@@ -31,7 +31,7 @@ pub trait FlushSink<T>: Send + Sync {
     fn poisoned(&self, why: &Poisoned);
 }
 
-/// A live item whose bytes lie only in a journal file.
+/// A live item whose bytes lie in memory, and perhaps in a journal file.
 #[derive(Debug, Clone)]
 pub struct LiveItem {
     /// The owner's number for it, unique within its store.
@@ -61,10 +61,24 @@ pub trait Owner: Send + Sync {
     /// `from`. As many as fit well (about a thousand, or a mebibyte); none means there are no more.
     fn live_items(&self, store: StoreId, file: FileId, from: u64, out: &mut Vec<LiveItem>);
 
-    /// These items are durable in the segments at these places: point to them and forget the resident
-    /// bytes. Answers those that it no longer wants (settled meanwhile, or the store is gone); their
-    /// places are released by the caller. Called without any lock of storage held.
-    fn relocated(&self, store: StoreId, moved: &[(u64, Location)]) -> Vec<Location>;
+    /// These items are in the segments at these places (durable there, on the durable tier): point to
+    /// them and forget resident bytes and earlier places. Answers those that it no longer wants (settled
+    /// meanwhile, or the store is gone); the caller releases their new places, and the earlier ones of
+    /// all others. Called without any lock of storage held.
+    fn relocated(&self, tier: Tier, store: StoreId, moved: &[(u64, Location)]) -> Vec<Location>;
+
+    /// Keeps those of these items that live, and at this place: the others are not worth moving when
+    /// their segment is compacted.
+    fn living(&self, tier: Tier, store: StoreId, items: &mut Vec<(u64, Location)>);
+
+    /// The first id whose item may leave memory when the store keeps about so many bytes there: those of
+    /// the items that come before.
+    fn paging_starts(&self, store: StoreId, keep_bytes: u64) -> u64;
+
+    /// Live items of the store whose bytes are in memory and may leave it for this tier, in id order,
+    /// beginning with ids not below `from`. As many as fit well, as `live_items`; none means that there
+    /// are no more. Asked after `Storage::page_out`.
+    fn pageable(&self, tier: Tier, store: StoreId, from: u64, out: &mut Vec<LiveItem>);
 
     /// Writes the state of the store into `out` and answers the highest index of its stream whose
     /// effects are in it. After a restart the owner gets it back, with all records that are still in the

@@ -41,6 +41,15 @@ pub struct Location {
     pub len: u32,
 }
 
+/// Which segments of a store: those that survive a restart, or those that make room in memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Tier {
+    /// Items that outlive their journal file.
+    Durable,
+    /// Items paged out of memory that need not survive: never synced, emptied at the start.
+    Paged,
+}
+
 impl fmt::Display for StreamId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.0)

@@ -2,19 +2,23 @@
 //! full one.
 //!
 //! Knows stores and items, and which of them are dead; not what they are. A segment in which nothing lives is
-//! removed; half-dead ones are left as they are.
+//! removed; a store whose segments are more than half dead says so, and is compacted.
 
 mod account;
+pub(crate) mod check;
+mod compaction;
 mod format;
 mod open_files;
 mod reader;
 mod recovered;
+mod remembered;
 mod run;
 mod writer;
 
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::{io, mem};
 
 use bytes::Bytes;
@@ -22,16 +26,17 @@ use parking_lot::Mutex;
 
 use self::account::Account;
 use self::open_files::{Key, OpenFiles};
+pub(crate) use self::open_files::{name as file_name, parse_name};
 use self::reader::{Contents, SegmentFile};
 use self::recovered::Source;
-pub use self::recovered::{RecoveredItem, RecoveredItems};
+pub use self::recovered::{RecoveredItem, RecoveredItems, SegmentSpan};
 pub use self::run::Run;
 use self::writer::Writer;
 use crate::bell::Bell;
 use crate::disk::{Disk, read_full_at};
 use crate::error::{During, Result, StorageError};
 use crate::options::Options;
-use crate::place::{Location, StoreId};
+use crate::place::{Location, StoreId, Tier};
 
 /// An item to be kept.
 #[derive(Debug, Clone, Copy)]
@@ -59,7 +64,22 @@ pub struct StoreUsage {
     pub file_bytes: u64,
 }
 
-/// All segments of a data directory.
+/// One segment of a store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SegmentUsage {
+    /// Its sequence within the store, as in `Location`.
+    pub segment: u32,
+    /// Items that are not released.
+    pub live_items: u64,
+    /// Their bytes, without headers.
+    pub live_bytes: u64,
+    /// Bytes of released items that still take room.
+    pub dead_bytes: u64,
+    /// Bytes of the file, header and footer excepted.
+    pub file_bytes: u64,
+}
+
+/// All segments of one tier of a data directory.
 ///
 /// Appending and syncing is the background thread's work; reading and releasing is free to all. The
 /// latter two take no lock that is held across a system call.
@@ -67,6 +87,11 @@ pub struct StoreUsage {
 pub struct SegmentStore {
     files: OpenFiles,
     segment_bytes: u64,
+    dead_bytes_allowed: u64,
+    /// How many stores there are, so that each knows its share of what is allowed.
+    store_count: AtomicU64,
+    /// Stores to be compacted, each once.
+    wasteful: Mutex<Vec<StoreId>>,
     /// Stores that have a segment.
     stores: Mutex<HashMap<StoreId, Arc<Store>>>,
     /// Segments in which nothing lives, to be removed by the background thread.
@@ -82,14 +107,21 @@ struct Store {
 }
 
 impl SegmentStore {
-    /// Lists the segments on disk; looks into none.
+    /// Lists the segments on disk; looks into none. Those of the paged tier are removed instead.
     pub(crate) fn open(
         disk: Arc<dyn Disk>,
         dir: &Path,
+        tier: Tier,
         options: &Options,
         bell: Arc<Bell>,
     ) -> Result<Self> {
-        let names = disk.list(dir).during("list", dir)?;
+        let mut names = disk.list(dir).during("list", dir)?;
+        if tier == Tier::Paged {
+            for name in names.drain(..) {
+                let path = dir.join(name);
+                disk.remove(&path).during("remove", &path)?;
+            }
+        }
         let mut stores: HashMap<StoreId, Arc<Store>> = HashMap::new();
         for (store, segment) in names.iter().filter_map(|name| open_files::parse_name(name)) {
             stores
@@ -100,8 +132,11 @@ impl SegmentStore {
                 .found(segment);
         }
         Ok(Self {
-            files: OpenFiles::new(disk, dir, options.open_segments_max),
+            files: OpenFiles::new(disk, dir, options.open_segments_max, tier == Tier::Durable),
             segment_bytes: options.segment_bytes,
+            dead_bytes_allowed: options.dead_bytes_allowed,
+            store_count: AtomicU64::new(stores.len() as u64),
+            wasteful: Mutex::default(),
             stores: Mutex::new(stores),
             dead: Mutex::default(),
             bell,
@@ -154,7 +189,7 @@ impl SegmentStore {
             writer.sync(&self.files)?;
             created |= writer.take_created();
         }
-        if created {
+        if created && self.files.is_durable() {
             self.files.sync_dir().during("sync", self.files.dir())?;
         }
         Ok(())
@@ -203,6 +238,7 @@ impl SegmentStore {
             .iter()
             .filter(|place| account.released(place.segment, place.len.into()));
         let emptied: Vec<Key> = emptied.map(|place| (store, place.segment)).collect();
+        self.note_waste(store, &mut account);
         drop(account);
         self.bury(emptied);
     }
@@ -258,6 +294,7 @@ impl SegmentStore {
             writer.retired = true;
             drop(account);
             self.stores.lock().remove(&key.0);
+            self.store_count.fetch_sub(1, Ordering::Relaxed);
         }
         Ok(())
     }
@@ -284,6 +321,26 @@ impl SegmentStore {
         Ok(RecoveredItems::new(&self.files, sources))
     }
 
+    /// Which ids each segment of the store holds, oldest segment first. Looks into all of them, as
+    /// `recover` does, and remembers nothing.
+    pub fn spans(&self, store: StoreId) -> Result<Vec<SegmentSpan>> {
+        self.recover(store)?.spans()
+    }
+
+    /// The items of some of the store's segments, as `recover` would answer them.
+    pub fn items_of_spans(&self, store: StoreId, spans: &[SegmentSpan]) -> RecoveredItems<'_> {
+        RecoveredItems::of_spans(&self.files, store, spans)
+    }
+
+    /// How many segments there are, those that were never looked into among them.
+    pub fn segment_count(&self) -> u64 {
+        let stores: Vec<_> = self.stores.lock().values().cloned().collect();
+        let counts = stores
+            .iter()
+            .map(|held| held.account.lock().segment_count());
+        counts.sum()
+    }
+
     /// Every store that has a segment, in no order.
     pub fn stores(&self) -> Vec<StoreId> {
         self.stores.lock().keys().copied().collect()
@@ -293,6 +350,13 @@ impl SegmentStore {
     pub fn usage(&self, store: StoreId) -> StoreUsage {
         self.store(store)
             .map(|held| held.account.lock().usage())
+            .unwrap_or_default()
+    }
+
+    /// The segments of the store that were looked into since the start, oldest first.
+    pub fn segments_of(&self, store: StoreId) -> Vec<SegmentUsage> {
+        self.store(store)
+            .map(|held| held.account.lock().each())
             .unwrap_or_default()
     }
 
@@ -309,7 +373,11 @@ impl SegmentStore {
     }
 
     fn store_or_new(&self, store: StoreId) -> Arc<Store> {
-        Arc::clone(self.stores.lock().entry(store).or_default())
+        let mut stores = self.stores.lock();
+        Arc::clone(stores.entry(store).or_insert_with(|| {
+            self.store_count.fetch_add(1, Ordering::Relaxed);
+            Arc::default()
+        }))
     }
 
     fn load_newest(&self, store: StoreId, held: &Store, writer: &mut Writer) -> Result<()> {

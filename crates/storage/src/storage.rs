@@ -18,19 +18,23 @@ use crate::checkpoint::Checkpoints;
 use crate::disk::{Disk, DiskLock, RealDisk};
 use crate::error::{During, Result, StorageError};
 use crate::journal::pool::Pool;
+use crate::journal::sync_times::SyncTimes;
 use crate::journal::{self, Door, Journal};
 use crate::options::Options;
 use crate::owner::{FlushSink, Owner};
-use crate::place::StoreId;
+use crate::page_out::PageOut;
+use crate::place::{StoreId, Tier};
 use crate::recovery::{Recovery, Replayed};
+use crate::room::{PatientDisk, Room};
 use crate::segment::SegmentStore;
 
 /// How long a stop waits for full journal files to be flushed so that the last records can be written.
 const DRAIN_TIME_MAX: Duration = Duration::from_secs(30);
 const DRAIN_POLL: Duration = Duration::from_millis(1);
 const LOCK: &str = "lock";
-const JOURNAL: &str = "journal";
-const SEGMENTS: &str = "segments";
+pub(crate) const JOURNAL: &str = "journal";
+pub(crate) const SEGMENTS: &str = "segments";
+const PAGED: &str = "paged";
 
 /// The durable bytes of a node. Two processes never share a directory: a lock file keeps them apart.
 ///
@@ -41,8 +45,11 @@ pub struct Storage {
     dir: PathBuf,
     options: Options,
     segments: Arc<SegmentStore>,
+    paged: Arc<SegmentStore>,
+    page_out: Arc<PageOut>,
     checkpoints: Arc<Checkpoints>,
     bell: Arc<Bell>,
+    room: Arc<Room>,
     stop: Arc<AtomicBool>,
     running: Mutex<Option<Running>>,
     /// Given back when everything else is gone.
@@ -63,8 +70,17 @@ pub struct DiskUsage {
     pub journal_bytes: u64,
     /// Segments that were looked into since the start.
     pub segment_bytes: u64,
+    /// Items that were paged out and are gone with the process.
+    pub paged_bytes: u64,
     /// The checkpoint file.
     pub checkpoint_bytes: u64,
+}
+
+impl DiskUsage {
+    /// All of it.
+    pub fn total_bytes(&self) -> u64 {
+        self.journal_bytes + self.segment_bytes + self.paged_bytes + self.checkpoint_bytes
+    }
 }
 
 impl fmt::Debug for Storage {
@@ -84,28 +100,33 @@ impl Storage {
     /// The same on a disk of the caller's choice.
     pub fn open_on(disk: Arc<dyn Disk>, dir: &Path, options: Options) -> Result<(Self, Recovery)> {
         let options = options.checked()?;
+        let room = Arc::new(Room::default());
+        let disk: Arc<dyn Disk> = Arc::new(PatientDisk {
+            disk,
+            room: Arc::clone(&room),
+        });
         disk.create_dir(dir).during("create", dir)?;
         // A relative name of one part lies in the working directory.
         let parent = dir.parent().filter(|parent| !parent.as_os_str().is_empty());
         let parent = parent.unwrap_or(Path::new("."));
         disk.sync_dir(parent).during("sync", parent)?;
         let lock = lock(&*disk, dir)?;
-        let (journal_dir, segments_dir) = (dir.join(JOURNAL), dir.join(SEGMENTS));
-        disk.create_dir(&journal_dir)
-            .during("create", &journal_dir)?;
-        disk.create_dir(&segments_dir)
-            .during("create", &segments_dir)?;
+        let [journal_dir, segments_dir, paged_dir] =
+            [JOURNAL, SEGMENTS, PAGED].map(|name| dir.join(name));
+        for created in [&journal_dir, &segments_dir, &paged_dir] {
+            disk.create_dir(created).during("create", created)?;
+        }
         disk.sync_dir(dir).during("sync", dir)?;
         let bell = Arc::new(Bell::default());
         let checkpoints =
             Checkpoints::open(Arc::clone(&disk), dir, options.checkpoint_rewrite_bytes_min)?;
-        let segments = SegmentStore::open(
-            Arc::clone(&disk),
-            &segments_dir,
-            &options,
-            Arc::clone(&bell),
-        )?;
-        let (checkpoints, segments) = (Arc::new(checkpoints), Arc::new(segments));
+        let open_segments = |dir: &Path, tier| {
+            let bell = Arc::clone(&bell);
+            SegmentStore::open(Arc::clone(&disk), dir, tier, &options, bell).map(Arc::new)
+        };
+        let segments = open_segments(&segments_dir, Tier::Durable)?;
+        let paged = open_segments(&paged_dir, Tier::Paged)?;
+        let checkpoints = Arc::new(checkpoints);
         let recovery = Recovery::new(
             Arc::clone(&disk),
             journal_dir,
@@ -117,8 +138,11 @@ impl Storage {
             dir: dir.to_path_buf(),
             options,
             segments,
+            paged,
+            page_out: Arc::default(),
             checkpoints,
             bell,
+            room,
             stop: Arc::default(),
             running: Mutex::new(None),
             _lock: lock,
@@ -156,6 +180,7 @@ impl Storage {
         let pool = Arc::new(pool);
         let started = journal::start(&self.options, &pool, last, sink)
             .during("start the journal thread of", &self.dir)?;
+        self.room.be_patient();
         let journal = Some(started.thread);
         *running = Some(Running {
             pool,
@@ -183,6 +208,8 @@ impl Storage {
             dir: self.dir.clone(),
             pool: Arc::clone(&running.pool),
             segments: Arc::clone(&self.segments),
+            paged: Arc::clone(&self.paged),
+            page_out: Arc::clone(&self.page_out),
             checkpoints: Arc::clone(&self.checkpoints),
             door: Arc::clone(&running.door),
             owner,
@@ -201,6 +228,27 @@ impl Storage {
         &self.segments
     }
 
+    /// The items that were paged out of memory and need not survive.
+    pub fn paged(&self) -> &Arc<SegmentStore> {
+        &self.paged
+    }
+
+    /// The segments of a tier.
+    pub fn tier(&self, tier: Tier) -> &Arc<SegmentStore> {
+        match tier {
+            Tier::Durable => &self.segments,
+            Tier::Paged => &self.paged,
+        }
+    }
+
+    /// Asks for all items of the store but the first `keep_bytes` of them to leave memory. Returns at
+    /// once; the background thread does it, and the owner learns of each move by `Owner::relocated`. A
+    /// request that is still waiting is joined with the next one.
+    pub fn page_out(&self, store: StoreId, keep_bytes: u64) {
+        self.page_out.ask(store, keep_bytes);
+        self.bell.ring();
+    }
+
     /// The saved states of stores.
     pub fn checkpoints(&self) -> &Arc<Checkpoints> {
         &self.checkpoints
@@ -210,6 +258,7 @@ impl Storage {
     /// called under the owner's locks; after a kill the store may show up once more in `Recovery::stores`.
     pub fn drop_store(&self, store: StoreId) {
         self.segments.drop_store(store);
+        self.paged.drop_store(store);
         self.checkpoints.remove(store);
     }
 
@@ -223,8 +272,36 @@ impl Storage {
         DiskUsage {
             journal_bytes: pool.map_or(0, |pool| pool.used_bytes + pool.free_bytes),
             segment_bytes: self.segments.usage_of_all().file_bytes,
+            paged_bytes: self.paged.usage_of_all().file_bytes,
             checkpoint_bytes: self.checkpoints.file_bytes(),
         }
+    }
+
+    /// Bytes that may still be written to the file system of the directory.
+    pub fn free_bytes(&self) -> Result<u64> {
+        self.disk.free_bytes(&self.dir).during("measure", &self.dir)
+    }
+
+    /// Whether a write waits because the disk is full. It goes on by itself once there is room.
+    pub fn is_disk_full(&self) -> bool {
+        self.room.is_missing()
+    }
+
+    /// Whether to do without what only saves time: journal files that are kept for recycling are removed.
+    pub fn be_frugal(&self, frugal: bool) -> Result<()> {
+        let running = self.running.lock();
+        running
+            .as_ref()
+            .map_or(Ok(()), |running| running.pool.be_frugal(frugal))
+    }
+
+    /// How long the syncs of the journal took; none before it is started.
+    pub fn sync_times(&self) -> SyncTimes {
+        let running = self.running.lock();
+        running
+            .as_ref()
+            .map(|running| running.pool.sync_clock.times())
+            .unwrap_or_default()
     }
 
     /// Takes no more records, makes durable and reports those that wait, and ends both threads. The
@@ -235,8 +312,9 @@ impl Storage {
             return Ok(());
         };
         running.door.close();
-        wait_for_journal(&running);
+        wait_for_journal(&running, &self.room);
         join(running.journal.take());
+        self.room.give_up();
         self.stop.store(true, Ordering::Release);
         self.bell.ring();
         join(running.background.take());
@@ -258,7 +336,7 @@ impl Drop for Storage {
 
 /// Waits until the journal thread has written all. If it waits for a file that nobody releases, it is told
 /// to give up, after a while.
-fn wait_for_journal(running: &Running) {
+fn wait_for_journal(running: &Running, room: &Room) {
     let patience = running
         .background
         .as_ref()
@@ -269,9 +347,12 @@ fn wait_for_journal(running: &Running) {
         std::thread::sleep(DRAIN_POLL);
     }
     running.pool.stop();
+    if !finished() {
+        room.give_up();
+    }
 }
 
-fn lock(disk: &dyn Disk, dir: &Path) -> Result<Box<dyn DiskLock>> {
+pub(crate) fn lock(disk: &dyn Disk, dir: &Path) -> Result<Box<dyn DiskLock>> {
     let path = dir.join(LOCK);
     match disk.lock(&path) {
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => Err(StorageError::Locked {

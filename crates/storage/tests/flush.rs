@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use bytes::Bytes;
 use parking_lot::Mutex;
 use storage::{
-    FileId, LiveItem, Location, Options, Owner, Storage, StorageError, StoreId, StreamId,
+    FileId, LiveItem, Location, Options, Owner, Storage, StorageError, StoreId, StreamId, Tier,
 };
 use support::disk::SimulatedDisk;
 use support::shelf::{Command, Contents, STREAM, Shelf, encode};
@@ -157,9 +157,14 @@ impl Owner for Forgetful {
         Vec::new()
     }
     fn live_items(&self, _: StoreId, _: FileId, _: u64, _: &mut Vec<LiveItem>) {}
-    fn relocated(&self, _: StoreId, _: &[(u64, Location)]) -> Vec<Location> {
+    fn relocated(&self, _: Tier, _: StoreId, _: &[(u64, Location)]) -> Vec<Location> {
         Vec::new()
     }
+    fn living(&self, _: Tier, _: StoreId, _: &mut Vec<(u64, Location)>) {}
+    fn paging_starts(&self, _: StoreId, _: u64) -> u64 {
+        0
+    }
+    fn pageable(&self, _: Tier, _: StoreId, _: u64, _: &mut Vec<LiveItem>) {}
     fn checkpoint(&self, _: StoreId, _: &mut Vec<u8>) -> Option<u64> {
         None
     }
@@ -194,12 +199,17 @@ impl Owner for Fickle {
             });
         }
     }
-    fn relocated(&self, _: StoreId, moved: &[(u64, Location)]) -> Vec<Location> {
+    fn relocated(&self, _: Tier, _: StoreId, moved: &[(u64, Location)]) -> Vec<Location> {
         self.asked.lock().push("relocated");
         let places: Vec<Location> = moved.iter().map(|(_, location)| *location).collect();
         self.moved.lock().extend(places.clone());
         if self.gone { Vec::new() } else { places }
     }
+    fn living(&self, _: Tier, _: StoreId, _: &mut Vec<(u64, Location)>) {}
+    fn paging_starts(&self, _: StoreId, _: u64) -> u64 {
+        0
+    }
+    fn pageable(&self, _: Tier, _: StoreId, _: u64, _: &mut Vec<LiveItem>) {}
     fn checkpoint(&self, _: StoreId, out: &mut Vec<u8>) -> Option<u64> {
         self.asked.lock().push("checkpoint");
         out.extend_from_slice(b"state");
@@ -355,9 +365,14 @@ fn an_owner_that_panics_stops_the_journal_and_says_so() {
             panic!("a bug in the owner")
         }
         fn live_items(&self, _: StoreId, _: FileId, _: u64, _: &mut Vec<LiveItem>) {}
-        fn relocated(&self, _: StoreId, _: &[(u64, Location)]) -> Vec<Location> {
+        fn relocated(&self, _: Tier, _: StoreId, _: &[(u64, Location)]) -> Vec<Location> {
             Vec::new()
         }
+        fn living(&self, _: Tier, _: StoreId, _: &mut Vec<(u64, Location)>) {}
+        fn paging_starts(&self, _: StoreId, _: u64) -> u64 {
+            0
+        }
+        fn pageable(&self, _: Tier, _: StoreId, _: u64, _: &mut Vec<LiveItem>) {}
         fn checkpoint(&self, _: StoreId, _: &mut Vec<u8>) -> Option<u64> {
             None
         }

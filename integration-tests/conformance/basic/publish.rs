@@ -1,6 +1,6 @@
 //! basic.publish: what is refused, what is returned.
 
-use integration_tests::{Close, Properties, Publication, QueueSpec, conformance};
+use integration_tests::{Close, Properties, Publication, QueueSpec, Trial, conformance};
 
 // amqp 1.8.3.7: a missing exchange
 #[test]
@@ -175,6 +175,70 @@ fn a_declared_queue_is_reachable_by_its_name_at_once() {
             channel.declare(&QueueSpec::durable(&queue).argument("x-queue-type", kind));
             channel.publish(&Publication::to_queue(&queue, "a").mandatory());
             assert_eq!(channel.get_soon(&queue).text(), "a", "{kind}");
+        }
+    });
+}
+
+/// What a publish with all of these faults is refused for.
+fn told(trial: &Trial, exchange: &str, properties: Properties) -> Close {
+    let channel = trial.channel();
+    channel.publish(&Publication::new(exchange, "nowhere", "body").with(properties));
+    channel.expect_close()
+}
+
+/// Properties with a fault each, in the order in which they are told.
+fn faulty() -> [(Properties, &'static str); 4] {
+    let mut all = Properties {
+        reply_to: Some("amq.rabbitmq.reply-to".to_owned()),
+        user_id: Some("nobody".to_owned()),
+        ..Properties::default()
+    }
+    .header("CC", "no array")
+    .expires("soon");
+    let mut less = || {
+        let now = all.clone();
+        match (&all.reply_to, &all.expiration, &all.headers) {
+            (Some(_), ..) => all.reply_to = None,
+            (_, Some(_), _) => all.expiration = None,
+            _ => all.headers = None,
+        }
+        now
+    };
+    [
+        (less(), "fast reply consumer does not exist"),
+        (less(), "invalid expiration 'soon': no_integer"),
+        (
+            less(),
+            "invalid message: {unacceptable_type_in_header,\"CC\",longstr}",
+        ),
+        (
+            less(),
+            "user_id property set to 'nobody' but authenticated user was 'guest'",
+        ),
+    ]
+}
+
+// rabbitmq: which of several faults is told
+#[test]
+fn a_fault_of_the_exchange_is_told_before_those_of_the_properties() {
+    conformance(|trial| {
+        let missing = trial.name("missing");
+        for (properties, _) in faulty() {
+            let text = format!("NOT_FOUND - no exchange '{missing}' in vhost '/'");
+            let wanted = Close::channel(404, text, "basic.publish");
+            assert_eq!(told(trial, &missing, properties), wanted);
+        }
+    });
+}
+
+// rabbitmq: which of several faults is told
+#[test]
+fn faults_of_the_properties_are_told_in_their_order() {
+    conformance(|trial| {
+        for (properties, text) in faulty() {
+            let text = format!("PRECONDITION_FAILED - {text}");
+            let wanted = Close::channel(406, text, "basic.publish");
+            assert_eq!(told(trial, "amq.direct", properties), wanted);
         }
     });
 }

@@ -1,6 +1,6 @@
 //! Direct reply-to: answers without a queue.
 
-use integration_tests::request::basic_consume;
+use integration_tests::request::{basic_consume, basic_get};
 use integration_tests::{
     Channel, Close, ConsumerSpec, Delivery, Properties, Publication, QueueSpec, Trial, conformance,
 };
@@ -116,5 +116,31 @@ fn a_reply_to_a_closed_channel_is_dropped() {
         requester.close();
         responder.publish(&Publication::to_queue(&reply_to, "too late"));
         responder.sync();
+    });
+}
+
+// rabbitmq: replies are delivered to whoever asked for them and to nobody else.
+#[test]
+fn a_reply_name_is_no_queue_to_take_from() {
+    conformance(|trial| {
+        let (_requester, responder, request) = request(trial);
+        let reply_to = request
+            .properties
+            .reply_to
+            .expect("The request names its reply address.");
+        assert_eq!(responder.purge(&reply_to), 0);
+        let close = responder.refused(&basic_consume(&ConsumerSpec::of(&reply_to).no_ack()));
+        let text = format!(
+            "PRECONDITION_FAILED - only creator channel may consume from queue '{reply_to}' in \
+             vhost '/'"
+        );
+        assert_eq!(close, Close::channel(406, text, "basic.consume"));
+        let channel = trial.channel();
+        channel.send(&basic_get(&reply_to, true));
+        let close = channel.connection().expect_close(0);
+        let text = format!(
+            "NOT_IMPLEMENTED - basic.get not supported by volatile queue '{reply_to}' in vhost '/'"
+        );
+        assert_eq!(close, Close::connection(540, text, "basic.get"));
     });
 }

@@ -1,10 +1,12 @@
 //! Class channel: opening, closing and flow.
 
+use integration_tests::connection::PATIENCE;
 use integration_tests::request::{
     basic_get, basic_qos, channel_close, channel_flow, channel_open, queue_declare,
 };
+use integration_tests::socket::Incoming;
 use integration_tests::wire::frame::{METHOD, frame};
-use integration_tests::{Close, ConsumerSpec, Method, QueueSpec, conformance};
+use integration_tests::{Close, ConsumerSpec, Method, Publication, QueueSpec, conformance};
 
 // amqp 1.5.2.2: open-ok carries an empty long string.
 #[test]
@@ -230,5 +232,31 @@ fn a_channel_closed_for_a_publish_can_be_opened_again() {
             Close::channel(404, text, "basic.publish")
         );
         connection.channel(1).sync();
+    });
+}
+
+// rabbitmq: after its channel.close the broker says nothing more on the channel.
+#[test]
+fn nothing_is_delivered_behind_the_brokers_close() {
+    conformance(|trial| {
+        let queue = trial.queue("busy");
+        let publisher = trial.channel();
+        publisher.declare(&QueueSpec::durable(&queue));
+        let texts: Vec<String> = (0..400).map(|number| number.to_string()).collect();
+        publisher.put_all(&queue, &texts);
+        publisher.sync();
+        let consumer = trial.channel();
+        consumer.consume(&ConsumerSpec::of(&queue));
+        let missing = trial.name("missing");
+        consumer.publish(&Publication::new(&missing, "", "bad"));
+        loop {
+            match consumer.connection().receive(PATIENCE) {
+                Some(Incoming::Method { method, .. }) if method.name == "channel.close" => break,
+                Some(Incoming::Method { .. } | Incoming::Heartbeat) => {}
+                other => panic!("expected a close; came: {other:?}"),
+            }
+        }
+        publisher.put_all(&queue, &texts);
+        consumer.connection().expect_quiet();
     });
 }

@@ -4,7 +4,7 @@ use integration_tests::connection::open;
 use integration_tests::request::{
     basic_qos, channel_close, channel_open, connection_close, queue_declare,
 };
-use integration_tests::{Close, Method, QueueSpec, Trial, conformance};
+use integration_tests::{Close, Connection, Login, Method, QueueSpec, Trial, conformance};
 
 /// The close that follows `method` on channel `number`; channel 1 is open.
 fn refused(trial: &Trial, number: u16, method: &Method) -> Close {
@@ -115,5 +115,44 @@ fn an_error_of_one_connection_leaves_others_alone() {
         let bystander = trial.channel();
         refused(trial, 1, &channel_open());
         bystander.sync();
+    });
+}
+
+// amqp 1.5.2.5: a number is taken until its close-ok has come.
+#[test]
+fn opening_a_channel_before_its_close_ok_closes_with_504() {
+    conformance(|trial| {
+        let connection = trial.connect();
+        let channel = connection.channel(1);
+        channel.send(&queue_declare(&QueueSpec::passive("none such")));
+        channel.send(&channel_open());
+        let text = "CHANNEL_ERROR - second 'channel.open' seen";
+        let close = connection.expect_close(0);
+        assert_eq!(close, Close::connection(504, text, "channel.open"));
+    });
+}
+
+/// A connection whose terms are settled and that is not open.
+fn opening(trial: &Trial) -> Connection {
+    let connection = Connection::dial(trial.address());
+    let tune = connection.log_in(&Login::default());
+    connection.send(0, &tune.accept());
+    connection
+}
+
+// rabbitmq: who is known is told what was wrong.
+#[test]
+fn what_comes_in_place_of_connection_open_is_told_with_a_close() {
+    conformance(|trial| {
+        let connection = opening(trial);
+        connection.send(0, &Method::new("connection.close-ok", vec![]));
+        let text = "CHANNEL_ERROR - unexpected method in connection state opening";
+        let close = connection.expect_close(0);
+        assert_eq!(close, Close::connection(504, text, "connection.close-ok"));
+        let connection = opening(trial);
+        connection.send(1, &channel_open());
+        let close = connection.expect_close(0);
+        let text = "UNEXPECTED_FRAME - type 1, all octets = <<0,20,0,10,0>>";
+        assert_eq!((close.code, &*close.text, close.fault), (505, text, (0, 0)));
     });
 }

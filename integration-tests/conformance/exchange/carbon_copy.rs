@@ -91,3 +91,19 @@ fn elements_that_are_no_text_are_skipped() {
         assert_eq!(channel.take_all(&cc), ["body"]);
     });
 }
+
+// rabbitmq: a message that comes back has lost its blind copies.
+#[test]
+fn a_returned_message_does_not_show_its_blind_copies() {
+    conformance(|trial| {
+        let (channel, exchange, _) = three(trial);
+        let properties = Properties::default()
+            .header("CC", keys(&["nowhere"]))
+            .header("BCC", keys(&["no place"]));
+        let publication = Publication::new(&exchange, "none", "body").with(properties);
+        channel.publish(&publication.mandatory());
+        let returned = channel.expect_return().properties;
+        assert_eq!(returned.get("CC"), Some(&keys(&["nowhere"])));
+        assert_eq!(returned.get("BCC"), None);
+    });
+}

@@ -213,3 +213,19 @@ fn a_name_of_255_octets_is_taken() {
         channel.declare_exchange(&ExchangeSpec::durable(&exchange, "direct"));
     });
 }
+
+// rabbitmq: text; a type with a dash stands in quotes of its own.
+#[test]
+fn another_type_than_a_plugins_is_refused_with_its_name_quoted_twice() {
+    conformance(|trial| {
+        let channel = trial.channel();
+        let name = trial.exchange("hash");
+        channel.declare_exchange(&ExchangeSpec::durable(&name, "x-modulus-hash"));
+        let close = channel.refused(&exchange_declare(&ExchangeSpec::durable(&name, "topic")));
+        let text = format!(
+            "PRECONDITION_FAILED - inequivalent arg 'type' for exchange '{name}' in vhost '/': \
+             received 'topic' but current is ''x-modulus-hash''"
+        );
+        assert_eq!(close, Close::channel(406, text, "exchange.declare"));
+    });
+}

@@ -5,6 +5,7 @@ mod bind;
 mod carbon_copy;
 mod declare;
 mod delete;
+mod firehose;
 mod headers;
 mod route;
 mod special;

@@ -4,8 +4,8 @@ use integration_tests::connection::PATIENCE;
 use integration_tests::request::{exchange_declare, queue_bind};
 use integration_tests::trial::is_foreign;
 use integration_tests::{
-    Channel, Close, ExchangeSpec, Properties, Publication, QueueSpec, Table, Trial, conformance,
-    say,
+    Channel, Close, ExchangeSpec, Method, Properties, Publication, QueueSpec, Table, Trial, Value,
+    conformance, say,
 };
 
 use super::{exchange, queue, send};
@@ -251,15 +251,114 @@ fn a_recent_history_exchange_tells_a_new_queue_what_went_before() {
     });
 }
 
-// rabbitmq: without the plugin the type is unknown. Nothing durable holds delayed messages here, so
-// the type is not offered.
+/// A delayed exchange that routes by key, and a queue bound to it with key `k`.
+fn delayed(trial: &Trial) -> Option<(Channel, String, String)> {
+    let by_key = |spec: ExchangeSpec| spec.argument("x-delayed-type", "direct");
+    let (channel, exchange) = plugin(trial, "x-delayed-message", by_key)?;
+    let queue = queue(trial, &channel, "delayed");
+    channel.bind(&queue, &exchange, "k");
+    Some((channel, exchange, queue))
+}
+
+fn delayed_by(exchange: &str, text: &str, delay: impl Into<Value>) -> Publication {
+    let header = Properties::persistent().header("x-delay", delay);
+    Publication::new(exchange, "k", text).with(header)
+}
+
+// rabbitmq: x-delayed-message holds a message for as long as its header says.
 #[test]
-fn a_delayed_exchange_is_an_unknown_type() {
+fn a_delayed_exchange_routes_each_message_when_its_delay_is_over() {
     conformance(|trial| {
-        let mut spec = ExchangeSpec::durable(&trial.exchange("delayed"), "x-delayed-message");
-        spec = spec.argument("x-delayed-type", "direct");
+        let Some((channel, exchange, queue)) = delayed(trial) else {
+            return;
+        };
+        for (text, delay_ms) in [("late", 600), ("soon", 200), ("at once", 0)] {
+            assert!(channel.publish_confirmed(&delayed_by(&exchange, text, delay_ms)));
+        }
+        assert_eq!(channel.get_soon(&queue).text(), "at once");
+        for text in ["soon", "late"] {
+            assert_eq!(channel.get_soon(&queue).text(), text);
+        }
+    });
+}
+
+// rabbitmq: the header is delivered negated, so that a second delayed exchange does not delay again.
+#[test]
+fn a_delivered_message_shows_its_delay_negated() {
+    conformance(|trial| {
+        let Some((channel, exchange, queue)) = delayed(trial) else {
+            return;
+        };
+        channel.publish(&delayed_by(&exchange, "a", 50));
+        let delivery = channel.get_soon(&queue);
+        let delay = delivery.properties.get("x-delay");
+        assert_eq!(delay.and_then(Value::as_integer), Some(-50));
+    });
+}
+
+// rabbitmq: integers of every width; what is not above zero does not delay.
+#[test]
+fn a_delay_may_be_a_whole_number_of_any_width_and_a_negative_one_is_none() {
+    conformance(|trial| {
+        let Some((channel, exchange, queue)) = delayed(trial) else {
+            return;
+        };
+        let delays = [
+            Value::I8(100),
+            Value::I16(100),
+            Value::I32(100),
+            Value::I64(100),
+        ];
+        for delay in delays {
+            let publication = delayed_by(&exchange, "a", delay.clone());
+            assert!(channel.publish_confirmed(&publication));
+            assert_eq!(channel.ready(&queue), 0, "{delay:?}");
+            assert_eq!(channel.get_soon(&queue).text(), "a");
+        }
+        assert!(channel.publish_confirmed(&delayed_by(&exchange, "past", -100)));
+        channel.expect_ready(&queue, 1);
+        assert_eq!(channel.get_soon(&queue).text(), "past");
+        let none = Publication::new(&exchange, "k", "none");
+        assert!(channel.publish_confirmed(&none));
+        assert_eq!(channel.get_soon(&queue).text(), "none");
+    });
+}
+
+// rabbitmq: the delayed type is an argument that must be a type.
+#[test]
+fn a_delayed_exchange_wants_a_type_to_route_by() {
+    conformance(|trial| {
+        if delayed(trial).is_none() {
+            return;
+        }
+        let spec = ExchangeSpec::durable(&trial.exchange("untyped"), "x-delayed-message");
         let close = trial.channel().refused(&exchange_declare(&spec));
-        let text = "PRECONDITION_FAILED - unknown exchange type 'x-delayed-message'";
+        let text = "PRECONDITION_FAILED - Invalid argument, 'x-delayed-type' must be an existing \
+                    exchange type";
         assert_eq!(close, Close::channel(406, text, "exchange.declare"));
+    });
+}
+
+// rabbitmq: x-recent-history keeps what was published, and a rolled back message was not.
+#[test]
+fn a_recent_history_exchange_keeps_what_was_committed_only() {
+    conformance(|trial| {
+        let Some((watcher, exchange)) = plugin(trial, "x-recent-history", |spec| spec) else {
+            return;
+        };
+        let channel = trial.channel();
+        channel.call(&Method::new("tx.select", vec![]));
+        channel.publish(&Publication::new(&exchange, "k", "dropped"));
+        channel.call(&Method::new("tx.rollback", vec![]));
+        channel.publish(&Publication::new(&exchange, "k", "kept"));
+        channel.sync();
+        let early = queue(trial, &watcher, "early");
+        watcher.bind(&early, &exchange, "");
+        assert_eq!(watcher.ready(&early), 0);
+        channel.call(&Method::new("tx.commit", vec![]));
+        let late = queue(trial, &watcher, "late");
+        watcher.bind(&late, &exchange, "");
+        watcher.expect_ready(&late, 1);
+        assert_eq!(watcher.take_all(&late), ["kept"]);
     });
 }

@@ -378,3 +378,83 @@ fn purged_messages_are_not_dead_lettered() {
         }
     });
 }
+
+// rabbitmq: a dead-letter key replaces the copies in CC and BCC for good.
+#[test]
+fn copies_do_not_count_again_behind_a_dead_letter_key() {
+    conformance(|trial| {
+        for kind in BOTH {
+            let exchange = trial.exchange("direct");
+            let (channel, second) = queue_of(trial, kind, |spec| {
+                spec.argument("x-dead-letter-exchange", &exchange)
+            });
+            channel.declare_exchange(&ExchangeSpec::durable(&exchange, "direct"));
+            let (_, first) = queue_of(trial, kind, |spec| {
+                spec.argument("x-dead-letter-exchange", "")
+                    .argument("x-dead-letter-routing-key", &second)
+            });
+            let [by_key, by_copy] = ["key", "copy"].map(|name| trial.queue(name));
+            for (queue, key) in [(&by_key, second.as_str()), (&by_copy, "copy")] {
+                channel.declare(&QueueSpec::durable(queue));
+                channel.bind(queue, &exchange, key);
+            }
+            let copies =
+                Properties::default().header("CC", Value::Array(vec![Value::from("copy")]));
+            channel.publish(&Publication::to_queue(&first, "a").with(copies));
+            for queue in [&first, &second] {
+                channel.discard(&channel.get_soon(queue));
+            }
+            let dead = channel.get_soon(&by_key);
+            let death = death(&dead);
+            let keys = death.get("routing-keys").map(Value::elements);
+            assert_eq!(keys, Some(&[Value::from(second.as_str())][..]), "{kind}");
+            assert_eq!(channel.get(&by_copy), None, "{kind}");
+        }
+    });
+}
+
+// rabbitmq: headers are one frame, however large they have become.
+#[test]
+fn headers_that_grew_by_a_death_reach_a_client_with_small_frames() {
+    conformance(|trial| {
+        for kind in BOTH {
+            let scene = scene(trial, kind, |spec| spec);
+            let login = integration_tests::Login {
+                frame_max: Some(8192),
+                ..integration_tests::Login::default()
+            };
+            let client = trial.connect_as(&login).channel(1);
+            let pad = "p".repeat(8100);
+            let properties = Properties::default().header("pad", pad.as_str());
+            client.publish(&Publication::to_queue(&scene.source, "body").with(properties));
+            let first = client.get_soon(&scene.source);
+            client.discard(&first);
+            let dead = client.get_soon(&scene.dead);
+            assert_eq!(dead.text(), "body");
+            assert_eq!(dead.properties.get("pad"), Some(&Value::from(pad.as_str())));
+            assert_eq!(death(&dead).get("reason"), Some(&Value::from("rejected")));
+        }
+    });
+}
+
+// rabbitmq: the customary delay queue, which each sender declares again
+#[test]
+fn a_delay_queue_that_is_declared_again_and_again_passes_every_message_on() {
+    conformance(|trial| {
+        let channel = trial.channel();
+        let (work, delay) = (trial.queue("work"), trial.queue("delay"));
+        channel.declare(&QueueSpec::durable(&work));
+        for text in ["first", "second", "third"] {
+            let spec = QueueSpec::durable(&delay)
+                .argument("x-message-ttl", 50)
+                .argument("x-expires", 60_000)
+                .argument("x-dead-letter-exchange", "")
+                .argument("x-dead-letter-routing-key", work.as_str());
+            channel.declare(&spec);
+            channel.put(&delay, text);
+            let passed = channel.get_soon(&work);
+            assert_eq!(passed.text(), text);
+            assert_eq!(death(&passed).get("count"), Some(&Value::I64(1)));
+        }
+    });
+}

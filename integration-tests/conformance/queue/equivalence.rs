@@ -1,7 +1,7 @@
 //! Declaring a queue again: what must be the same, and what is said when it is not.
 
 use integration_tests::request::queue_declare;
-use integration_tests::{Close, QueueSpec, Value, conformance};
+use integration_tests::{Close, QueueSpec, Table, Value, conformance};
 
 /// Declares `first`, then `second` on the same name, which must be refused with `why`.
 #[track_caller]
@@ -166,5 +166,62 @@ fn declaring_again_with_the_same_arguments_is_fine() {
         channel.declare(&spec);
         channel.put_all(&name, ["kept"]);
         assert_eq!(channel.declare(&spec).ready, 1);
+    });
+}
+
+// rabbitmq: bytes are compared whatever their type; a void is told as no argument.
+#[test]
+fn a_void_is_told_as_no_argument_and_bytes_count_as_text() {
+    conformance(|trial| {
+        for kind in super::BOTH {
+            let (channel, queue) = super::queue_of(trial, kind, |spec| {
+                spec.argument("x-dead-letter-exchange", "dlx")
+            });
+            let again = |exchange: Value| {
+                let spec = QueueSpec::durable(&queue).argument("x-queue-type", kind);
+                queue_declare(&spec.argument("x-dead-letter-exchange", exchange))
+            };
+            channel.call(&again(Value::Bytes(b"dlx".to_vec())));
+            let close = channel.refused(&again(Value::Void));
+            let text = "received none but current is 'dlx'";
+            assert!(close.text.ends_with(text), "{}", close.text);
+        }
+    });
+}
+
+// rabbitmq: text
+#[test]
+fn a_void_where_there_is_no_argument_differs_from_none() {
+    conformance(|trial| {
+        for kind in super::BOTH {
+            let (channel, queue) = super::queue_of(trial, kind, |spec| spec);
+            let spec = QueueSpec::durable(&queue).argument("x-queue-type", kind);
+            let spec = spec.argument("x-message-ttl", Value::Void);
+            let close = channel.refused(&queue_declare(&spec));
+            let text = "received the value 'undefined' of type 'void' but current is none";
+            assert!(close.text.ends_with(text), "{}", close.text);
+        }
+    });
+}
+
+// rabbitmq: text
+#[test]
+fn arrays_and_tables_are_told_with_the_types_of_their_values() {
+    conformance(|trial| {
+        let wanted = [
+            (Value::Array(vec![Value::I32(1)]), "[{signedint,1}]"),
+            (
+                Value::Table(Table::default().with("a", "x")),
+                "[{<<\"a\">>,longstr,<<\"x\">>}]",
+            ),
+        ];
+        for (value, shown) in wanted {
+            let (channel, queue) =
+                super::queue_of(trial, "classic", |spec| spec.argument("x-expires", 60_000));
+            let spec = QueueSpec::durable(&queue).argument("x-expires", value);
+            let close = channel.refused(&queue_declare(&spec));
+            let text = format!("received '{shown}' but current is '60000'");
+            assert!(close.text.ends_with(&text), "{}", close.text);
+        }
     });
 }

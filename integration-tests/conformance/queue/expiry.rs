@@ -210,3 +210,36 @@ fn using_a_queue_renews_its_time() {
         assert!(exists(trial, &queue));
     });
 }
+
+// rabbitmq: x-expires counts from the declaration, also when nothing else ever happens.
+#[test]
+fn a_queue_that_is_never_used_expires() {
+    conformance(|trial| {
+        let Some(http) = trial.http("a_queue_that_is_never_used_expires") else {
+            return;
+        };
+        let channel = trial.channel();
+        for describe in [QueueSpec::durable, QueueSpec::transient, QueueSpec::quorum] {
+            let queue = trial.queue("unused");
+            channel.declare(&describe(&queue).argument("x-expires", 100));
+            // A declaration would be a use, so the API has to say when it is gone.
+            let path = format!("/api/queues/%2F/{queue}");
+            expect_soon("status", &404, || http.send("GET", &path, None).status);
+        }
+    });
+}
+
+// rabbitmq: with a time to live of 0 a message is for waiting consumers, and it never waits again.
+#[test]
+fn a_requeued_message_with_time_to_live_0_is_gone() {
+    conformance(|trial| {
+        for kind in BOTH {
+            let (channel, queue) = queue_of(trial, kind, |spec| spec.argument("x-message-ttl", 0));
+            channel.consume(&ConsumerSpec::of(&queue));
+            channel.put(&queue, "once");
+            let delivery = channel.expect_delivery();
+            channel.requeue(&delivery);
+            channel.expect_no_delivery();
+        }
+    });
+}

@@ -1,6 +1,6 @@
 //! Length limits, and what happens to the message that is too much.
 
-use integration_tests::{ConsumerSpec, Publication, QueueSpec, conformance, expect_soon};
+use integration_tests::{ConsumerSpec, Publication, QueueSpec, conformance};
 
 use super::{BOTH, queue_of};
 
@@ -142,23 +142,23 @@ fn one_full_queue_of_several_is_enough_for_a_nack() {
     });
 }
 
-// rabbitmq: a quorum queue refuses once it is over its limit, and takes again at 80 %.
+// Length limits are exact in every queue type.
 #[test]
-fn an_overfull_quorum_queue_refuses_until_there_is_room_again() {
+fn a_full_quorum_queue_refuses_what_does_not_fit_and_nothing_else() {
     conformance(|trial| {
         let (channel, queue) = queue_of(trial, "quorum", |spec| {
             spec.argument("x-max-length", 10)
                 .argument("x-overflow", "reject-publish")
         });
+        channel.confirm_select();
+        (0..30).for_each(|n| channel.put(&queue, &n.to_string()));
+        let acks: Vec<bool> = channel.outcomes().into_iter().map(|(_, ack)| ack).collect();
+        let wanted: Vec<bool> = (0..30).map(|n| n < 10).collect();
+        assert_eq!(acks, wanted);
+        channel.take(&queue);
         let publish = || channel.publish_confirmed(&Publication::to_queue(&queue, "body"));
-        // Beyond its limit it takes one message, and then none.
-        (0..11).for_each(|n| assert!(publish(), "message {n}"));
-        expect_soon("the outcome of a publish", &false, publish);
-        let ready = channel.ready(&queue);
-        for _ in 8..ready {
-            channel.take(&queue);
-        }
-        expect_soon("the outcome of a publish", &true, publish);
+        assert!(publish(), "there is room for one");
+        assert!(!publish(), "and for no more");
     });
 }
 

@@ -1,7 +1,9 @@
 //! Class tx: publishes and acks that count together.
 
-use integration_tests::request::{basic_ack, confirm_select, queue_declare};
-use integration_tests::{Channel, Close, Method, Publication, QueueSpec, Trial, conformance};
+use integration_tests::request::{basic_ack, confirm_select, queue_declare, queue_delete};
+use integration_tests::{
+    Channel, Close, ConsumerSpec, Method, Properties, Publication, QueueSpec, Trial, conformance,
+};
 
 fn select() -> Method {
     Method::new("tx.select", vec![])
@@ -185,4 +187,95 @@ fn mandatory_messages_are_returned_with_the_commit() {
         let came = [(), ()].map(|()| channel.wait_for(&["basic.return", "tx.commit-ok"]).0.name);
         assert_eq!(came, ["basic.return", "tx.commit-ok"]);
     });
+}
+
+// amqp 1.9.2.3: routed when it was published, and nowhere to go at the commit.
+#[test]
+fn a_mandatory_message_whose_queue_is_gone_at_the_commit_is_returned() {
+    conformance(|trial| {
+        let (channel, watcher, queue) = scene(trial, &[]);
+        channel.publish(&Publication::to_queue(&queue, "a").mandatory());
+        channel.sync();
+        watcher.call(&queue_delete(&queue));
+        channel.send(&commit());
+        let came = [(), ()].map(|()| channel.wait_for(&["basic.return", "tx.commit-ok"]).0.name);
+        assert_eq!(came, ["basic.return", "tx.commit-ok"]);
+    });
+}
+
+// rabbitmq: a publish in a transaction lives from the commit on.
+#[test]
+fn the_time_to_live_of_a_publish_begins_with_the_commit() {
+    conformance(|trial| {
+        let (channel, watcher, queue) = scene(trial, &[]);
+        let brief = |queue: &str| {
+            Publication::to_queue(queue, "a").with(Properties::default().expires("1000"))
+        };
+        channel.publish(&brief(&queue));
+        channel.sync();
+        // One that was published later and has ended tells that the time has passed.
+        let clock = trial.queue("clock");
+        watcher.declare(&QueueSpec::durable(&clock));
+        watcher.publish(&brief(&clock));
+        watcher.expect_ready(&clock, 1);
+        watcher.expect_ready(&clock, 0);
+        channel.call(&commit());
+        assert_eq!(watcher.take_all(&queue), ["a"]);
+    });
+}
+
+// rabbitmq: direct replies count with the commit, too.
+#[test]
+fn a_direct_reply_is_sent_by_the_commit() {
+    conformance(|trial| {
+        let (channel, watcher, queue) = scene(trial, &[]);
+        watcher.consume(&ConsumerSpec::of("amq.rabbitmq.reply-to").no_ack());
+        let wants_reply = Properties {
+            reply_to: Some("amq.rabbitmq.reply-to".to_owned()),
+            ..Properties::default()
+        };
+        watcher.publish(&Publication::to_queue(&queue, "question").with(wants_reply));
+        let reply_to = channel.get_soon(&queue).properties.reply_to;
+        let reply_to = reply_to.expect("The request names its reply address.");
+        channel.put(&reply_to, "answer");
+        channel.sync();
+        watcher.expect_no_delivery();
+        channel.call(&commit());
+        assert_eq!(watcher.expect_delivery().text(), "answer");
+    });
+}
+
+/// Commits more messages than a full queue takes; the queue keeps what it had.
+fn commit_to_a_full_queue(trial: &Trial, kind: &str) {
+    let (channel, watcher) = (trial.channel(), trial.channel());
+    let queue = trial.queue(kind);
+    let spec = QueueSpec::durable(&queue)
+        .argument("x-queue-type", kind)
+        .argument("x-max-length", 2)
+        .argument("x-overflow", "reject-publish");
+    watcher.declare(&spec);
+    for _ in 0..6 {
+        watcher.publish_confirmed(&Publication::to_queue(&queue, "filler"));
+    }
+    let full = watcher.ready(&queue);
+    channel.call(&select());
+    for _ in 0..3 {
+        channel.put(&queue, "too many");
+    }
+    let text = "PRECONDITION_FAILED - partial tx completion";
+    let wanted = Close::channel(406, text, "tx.commit");
+    assert_eq!(channel.refused(&commit()), wanted);
+    watcher.expect_ready(&queue, full);
+}
+
+// rabbitmq: text
+#[test]
+fn a_commit_that_a_full_queue_refuses_closes_the_channel_with_406() {
+    conformance(|trial| commit_to_a_full_queue(trial, "classic"));
+}
+
+// amqp 1.9.2.3: a commit that did not happen is told, whatever the type of the queue.
+#[test]
+fn a_commit_that_a_full_quorum_queue_refuses_closes_the_channel_with_406() {
+    conformance(|trial| commit_to_a_full_queue(trial, "quorum"));
 }

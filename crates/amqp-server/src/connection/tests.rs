@@ -1,5 +1,6 @@
 //! Connections over an in-memory pipe, with a real broker behind: bytes in, bytes out.
 
+mod chance;
 mod channels;
 mod client;
 mod endings;

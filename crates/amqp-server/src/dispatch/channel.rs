@@ -22,7 +22,7 @@ impl Serving {
             Channel::Close(_) => self.end_channel(number).await,
             Channel::CloseOk(_) => self.channel_close_ok(number),
             Channel::Flow(flow) => self.flow(number, flow.active),
-            Channel::FlowOk(_) => self.flow_ok(number),
+            Channel::FlowOk(flow_ok) => self.flow_ok(number, flow_ok.active),
             Channel::OpenOk(_) => match self.channels.open(number) {
                 Some(_) => Err(ProtocolFault::UnimplementedMethod.into()),
                 None => Err(ProtocolFault::ChannelNotOpen.into()),
@@ -32,9 +32,10 @@ impl Serving {
 
     fn open_channel(&mut self, number: u16) -> Outcome {
         match self.channels.slot(number) {
-            Some(Slot::Open(_)) => return Err(ProtocolFault::ChannelOpenTwice.into()),
-            // Not answered before close-ok came.
-            Some(Slot::Closing) => return Ok(()),
+            // Ours until close-ok came.
+            Some(Slot::Open(_) | Slot::Closing) => {
+                return Err(ProtocolFault::ChannelOpenTwice.into());
+            }
             Some(Slot::Crossed) | None => {}
         }
         if self.channels.is_full() {
@@ -82,8 +83,7 @@ impl Serving {
         let Some(open) = self.channels.open(number) else {
             return Err(ProtocolFault::ChannelNotOpen.into());
         };
-        if self.traits.echoes_flow && open.flow_asked == Some(active) {
-            open.flow_asked = None;
+        if self.traits.echoes_flow && open.flows_asked.echo(active) {
             return Ok(());
         }
         if !active && !self.obeys_client_flow {
@@ -102,13 +102,13 @@ impl Serving {
 
     /// The answer to a flow of ours is not waited for: some clients never give it, some say the
     /// opposite. Without a flow of ours it is a breach.
-    fn flow_ok(&mut self, number: u16) -> Outcome {
+    fn flow_ok(&mut self, number: u16, active: bool) -> Outcome {
         let Some(open) = self.channels.open(number) else {
             return Err(ProtocolFault::ChannelNotOpen.into());
         };
-        match open.flow_asked.take() {
-            Some(_) => Ok(()),
-            None => Err(ProtocolFault::UnimplementedMethod.into()),
+        match open.flows_asked.answer(active) {
+            true => Ok(()),
+            false => Err(ProtocolFault::UnimplementedMethod.into()),
         }
     }
 }

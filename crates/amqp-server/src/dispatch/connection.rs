@@ -9,15 +9,10 @@ use crate::reply;
 use crate::serving::Serving;
 
 impl Serving {
-    pub(super) fn connection(&mut self, method: Connection) -> Outcome {
+    pub(super) async fn connection(&mut self, method: Connection) -> Outcome {
         match method {
             Connection::Close(_) => Err(Cause::ClosedByClient),
-            // Passwords are looked at when a connection opens; a fresh one needs no answer but
-            // this.
-            Connection::UpdateSecret(_) => {
-                self.outbox.reply(0, &reply::update_secret_ok());
-                Ok(())
-            }
+            Connection::UpdateSecret(_) => self.update_secret().await,
             Connection::StartOk(_)
             | Connection::SecureOk(_)
             | Connection::TuneOk(_)
@@ -31,5 +26,17 @@ impl Serving {
             | Connection::Unblocked(_)
             | Connection::UpdateSecretOk(_) => Err(ProtocolFault::UnexpectedInRunning.into()),
         }
+    }
+
+    /// Passwords are looked at when a connection opens, so that the new one needs no look; what
+    /// the user may do is looked at anew.
+    // rabbitmq: update-secret
+    async fn update_secret(&mut self) -> Outcome {
+        self.session.check_vhost_access()?;
+        for open in self.channels.all_open() {
+            open.channel.drop_unreadable().await;
+        }
+        self.outbox.reply(0, &reply::update_secret_ok());
+        Ok(())
     }
 }

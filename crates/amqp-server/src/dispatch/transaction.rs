@@ -25,8 +25,9 @@ pub(super) async fn tx(on: &mut Call<'_>, method: &Tx) -> Outcome {
             on.reply(&reply::tx_select_ok());
         }
         Tx::Commit(_) => {
-            on.open.channel.tx_commit().await?;
-            on.reply(&reply::tx_commit_ok());
+            if on.open.channel.tx_commit().await? {
+                on.reply(&reply::tx_commit_ok());
+            }
         }
         Tx::Rollback(_) => {
             on.open.channel.tx_rollback()?;

@@ -19,10 +19,12 @@ pub(super) fn login(
     endpoint: Endpoint,
     traits: &ClientTraits,
 ) -> Result<UserName, HandshakeFault> {
-    match context
+    let outcome = context
         .authenticator
-        .authenticate(mechanism, response, endpoint.peer.ip())
-    {
+        .authenticate(mechanism, response, context.client(endpoint));
+    let let_in = matches!(outcome, AuthOutcome::Authenticated { .. });
+    context.broker.note_login(let_in);
+    match outcome {
         AuthOutcome::Authenticated { user, .. } => {
             tracing::info!(peer = %endpoint.peer, user, mechanism, "user authenticated");
             Ok(UserName::new(user))

@@ -3,7 +3,7 @@
 use std::io;
 
 use amqp::protocol::{AMQPClass, connection};
-use amqp::{FrameDecoder, FrameKind, Method, ProtocolHeader, Table};
+use amqp::{FrameDecoder, FrameFault, FrameKind, Method, ProtocolHeader, Table};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 
 use super::HandshakeFault;
@@ -54,13 +54,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Wire<R, W> {
                 continue;
             }
             if frame.kind != FrameKind::Method || frame.channel != 0 {
-                let what = format!(
-                    "frame of type {:?} on channel {}",
-                    frame.kind, frame.channel
-                );
-                return Err(HandshakeFault::Protocol(format!(
-                    "{what} before the connection is open"
-                )));
+                return Err(HandshakeFault::OtherFrame(FrameFault::unexpected(&frame)));
             }
             let method = connection_method(frame.payload)?;
             self.input.consume(used);

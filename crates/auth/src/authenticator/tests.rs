@@ -203,7 +203,7 @@ fn anonymous_logs_in_as_the_configured_user_and_is_bound_by_its_rules() {
 
 #[test]
 fn the_offer_is_in_rabbitmqs_order_and_holds_what_can_work() {
-    let offer = |policy| authenticator(policy).offer();
+    let offer = |policy| authenticator(policy).offer(true);
     assert_eq!(offer(AuthPolicy::default()), "ANONYMOUS AMQPLAIN PLAIN");
     let anonymous = None;
     assert_eq!(
@@ -273,5 +273,61 @@ fn a_password_does_not_print_in_a_dump_of_the_policy() {
     assert!(
         dump.contains("somebody") && !dump.contains("hunter2"),
         "{dump}"
+    );
+}
+
+/// An authenticator that offers EXTERNAL beside PLAIN.
+fn with_external() -> Authenticator {
+    let mechanisms = vec![Mechanism::External, Mechanism::Plain];
+    authenticator(AuthPolicy {
+        mechanisms,
+        ..AuthPolicy::default()
+    })
+}
+
+fn certified(name: &str, address: IpAddr) -> Client {
+    Client {
+        address,
+        certificate_name: Some(name.to_owned()),
+    }
+}
+
+#[test]
+fn external_is_on_offer_to_those_with_a_certificate_only() {
+    let external = with_external();
+    assert_eq!(external.offer(false), "PLAIN");
+    assert_eq!(external.offer(true), "PLAIN EXTERNAL");
+}
+
+#[test]
+fn external_logs_in_whom_the_certificate_names_without_a_password() {
+    let external = with_external();
+    let log_in = |client: Client| external.authenticate("EXTERNAL", b"ignored", client);
+    let AuthOutcome::Authenticated { user, .. } = log_in(certified("certificate", AWAY)) else {
+        panic!("the user exists");
+    };
+    assert_eq!(user, "certificate");
+    let unknown = refused(log_in(certified("nobody", AWAY)));
+    assert!(unknown.is_access_refused(), "{unknown}");
+    let unnamed = refused(log_in(AWAY.into()));
+    assert_eq!(unnamed, AuthRefusal::NoCertificateName);
+    let far = refused(log_in(certified("guest", AWAY)));
+    assert!(matches!(far, AuthRefusal::LoopbackOnly { .. }), "{far}");
+}
+
+#[test]
+fn another_policy_counts_for_every_clone_at_once() {
+    let one = authenticator(AuthPolicy::default());
+    let other = one.clone();
+    one.set_policy(AuthPolicy {
+        loopback_users: Vec::new(),
+        mechanisms: vec![Mechanism::Plain],
+        ..AuthPolicy::default()
+    });
+    assert_eq!(other.offer(false), "PLAIN");
+    let outcome = other.authenticate("PLAIN", b"\0guest\0guest", AWAY);
+    assert!(
+        matches!(outcome, AuthOutcome::Authenticated { .. }),
+        "{outcome:?}"
     );
 }

@@ -1,6 +1,7 @@
 //! How a redeclaration is compared with what exists, and in which words a difference is told.
 //!
-//! Numbers are compared by value, whatever their width; everything else by type and value.
+//! Numbers are compared by value, whatever their width, and texts by their octets; everything else
+//! by type and value. A void stands for no argument where there is one, and differs from none.
 
 use amqp::Value;
 
@@ -52,6 +53,12 @@ pub(crate) fn compare_value(
     let difference = match (received, current) {
         (None, None) => return Ok(()),
         (Some(received), Some(current)) if is_same_argument(received, current) => return Ok(()),
+        (Some(Value::Void), Some(current)) => DeclareDifference::VoidReceived {
+            current: show_value(current).into(),
+        },
+        (Some(received), Some(Value::Void)) => DeclareDifference::VoidCurrent {
+            received: show_value(received).into(),
+        },
         (Some(received), Some(current)) => DeclareDifference::Both {
             received: show_value(received).into(),
             current: show_value(current).into(),
@@ -74,8 +81,11 @@ pub(crate) fn compare_value(
 
 /// Whether two argument values count as the same.
 pub(crate) fn is_same_argument(one: &Value, other: &Value) -> bool {
-    match (one.as_i64(), other.as_i64()) {
-        (Some(one), Some(other)) => one == other,
-        _ => one == other,
+    if let (Some(one), Some(other)) = (one.as_i64(), other.as_i64()) {
+        return one == other;
     }
+    if let (Some(one), Some(other)) = (one.as_bytes(), other.as_bytes()) {
+        return one == other;
+    }
+    one == other
 }

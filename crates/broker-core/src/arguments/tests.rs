@@ -181,6 +181,24 @@ fn dead_letters_need_an_exchange_that_is_a_string() {
 }
 
 #[test]
+fn arguments_that_rabbitmq_does_not_have_are_not_taken_with_any_value() {
+    takes("quorum", "x-delivery-limit-counts", "failures");
+    let unknown = "\"unknown word 'nacks'\"";
+    refuses("quorum", "x-delivery-limit-counts", "nacks", unknown);
+    takes("quorum", "x-consumer-timeout-action", "return");
+    let unknown = "\"unknown word 'wait'\"";
+    refuses("quorum", "x-consumer-timeout-action", "wait", unknown);
+    for kind in ["classic", "quorum"] {
+        takes(kind, "x-delayed-retry-multiplier", 2);
+        let range = "\"expected a number from 1 to 1000\"";
+        refuses(kind, "x-delayed-retry-multiplier", 0, range);
+        refuses(kind, "x-delayed-retry-multiplier", "x", range);
+        takes(kind, "x-delayed-retry-jitter", 100);
+        refuses(kind, "x-delayed-retry-jitter", 101, "{value_too_large,101}");
+    }
+}
+
+#[test]
 fn classic_queues_have_priorities_and_a_storage_version() {
     takes("classic", "x-max-priority", 0);
     takes("classic", "x-max-priority", 255);
@@ -188,6 +206,7 @@ fn classic_queues_have_priorities_and_a_storage_version() {
     refuses("classic", "x-max-priority", -1, "{value_negative,-1}");
     has_not("quorum", "x-max-priority", 5);
     takes("classic", "x-queue-version", 2);
+    refuses("classic", "x-queue-version", -1, "{value_negative,-1}");
     refuses(
         "classic",
         "x-queue-version",
@@ -208,6 +227,7 @@ fn quorum_queues_have_limits_of_their_own() {
     takes("quorum", "x-delivery-limit", 1.5);
     has_not("classic", "x-delivery-limit", 5);
     takes("quorum", "x-consumer-timeout", 0);
+    takes("quorum", "x-consumer-timeout", 315_360_000_001i64);
     refuses("quorum", "x-consumer-timeout", -1, "{value_negative,-1}");
     refuses(
         "quorum",
@@ -226,8 +246,9 @@ fn quorum_queues_have_limits_of_their_own() {
         "x-delayed-retry-min",
         "x-delayed-retry-max",
     ] {
-        takes("quorum", key, "anything");
-        has_not("classic", key, "anything");
+        for kind in BOTH_KINDS {
+            takes(kind, key, "anything");
+        }
     }
 }
 
@@ -358,4 +379,21 @@ fn consumers_have_a_priority_and_on_quorum_queues_a_timeout() {
         consumer(classic, "x-cancel-on-ha-failover", true),
         Ok((0, None))
     );
+}
+
+#[test]
+fn arrays_and_tables_are_shown_with_their_types() {
+    let mut table = Table::new();
+    table.push("a", 1i32);
+    table.push("b", vec![Value::from("x"), Value::Bool(true)]);
+    let cases = [
+        (Value::Array(vec![Value::I32(1)]), "[{signedint,1}]"),
+        (
+            Value::Table(table),
+            "[{<<\"a\">>,signedint,1},{<<\"b\">>,array,[{longstr,<<\"x\">>},{bool,true}]}]",
+        ),
+    ];
+    for (value, wanted) in cases {
+        assert_eq!(show_value(&value), wanted);
+    }
 }

@@ -151,7 +151,7 @@ impl<K: Copy + Ord> Unacked<K> {
         for (unsettled, slot) in self.slots.drain(..count) {
             match slot {
                 Slot::Out => resolved.items.push(unsettled),
-                Slot::Withdrawn => resolved.late += 1,
+                Slot::Withdrawn => resolved.late.push(unsettled.queue),
                 Slot::Settled => self.settled -= 1,
             }
         }
@@ -162,7 +162,7 @@ impl<K: Copy + Ord> Unacked<K> {
         let (unsettled, slot) = &mut self.slots[at];
         match slot {
             Slot::Out => resolved.items.push(*unsettled),
-            Slot::Withdrawn | Slot::Settled => resolved.late += 1,
+            Slot::Withdrawn | Slot::Settled => resolved.late.push(unsettled.queue),
         }
         *slot = Slot::Settled;
         self.settled += 1;
@@ -186,18 +186,37 @@ impl<K: Copy + Ord> Unacked<K> {
     }
 
     /// The queue has taken these messages back. Their tags may still be settled, which then
-    /// changes nothing; they count as out until then. Costs a pass over what is out.
+    /// changes nothing; they count as out until then. Costs a pass over what is out, up to the last
+    /// of them.
     // rabbitmq: consumer timeout, late acks
     pub fn withdraw(&mut self, queue: K, entries: &[EntryId]) -> usize {
+        let mut wanted = entries.to_vec();
+        wanted.sort_unstable();
         let mut withdrawn = 0;
         for (unsettled, slot) in &mut self.slots {
-            let affected = unsettled.queue == queue && entries.contains(&unsettled.entry);
-            if affected && *slot == Slot::Out {
+            if withdrawn == wanted.len() {
+                break;
+            }
+            let is_out = *slot == Slot::Out && unsettled.queue == queue;
+            if is_out && wanted.binary_search(&unsettled.entry).is_ok() {
                 *slot = Slot::Withdrawn;
                 withdrawn += 1;
             }
         }
         withdrawn
+    }
+
+    /// What a tag stands for, if it is out.
+    pub fn peek(&self, tag: u64) -> Option<&Unsettled<K>> {
+        let (unsettled, slot) = &self.slots[self.position(tag)?];
+        (*slot == Slot::Out).then_some(unsettled)
+    }
+
+    /// The tag that a message of a queue went out with. Costs a pass over what is out before it.
+    pub fn tag_of(&self, queue: K, entry: EntryId) -> Option<DeliveryTag> {
+        let mut out = self.iter();
+        let found = out.find(|unsettled| unsettled.queue == queue && unsettled.entry == entry)?;
+        Some(found.tag)
     }
 
     /// A rolled back transaction gives settled deliveries back: they are out again.
@@ -234,7 +253,7 @@ impl<K: Copy + Ord> Unacked<K> {
 #[derive(Clone, Debug)]
 pub struct Resolved<K> {
     items: Vec<Unsettled<K>>,
-    late: u64,
+    late: Vec<K>,
     ids: Vec<EntryId>,
 }
 
@@ -242,7 +261,7 @@ impl<K> Default for Resolved<K> {
     fn default() -> Self {
         Self {
             items: Vec::new(),
-            late: 0,
+            late: Vec::new(),
             ids: Vec::new(),
         }
     }
@@ -259,14 +278,14 @@ impl<K: Copy + Ord> Resolved<K> {
         &self.items
     }
 
-    /// How many of the settled tags were withdrawn before.
-    pub fn late(&self) -> u64 {
-        self.late
+    /// The queues of those settled tags that were withdrawn before, once for each tag.
+    pub fn late(&self) -> &[K] {
+        &self.late
     }
 
     /// Takes the items out.
     pub fn take(&mut self) -> Vec<Unsettled<K>> {
-        self.late = 0;
+        self.late.clear();
         std::mem::take(&mut self.items)
     }
 
@@ -276,7 +295,8 @@ impl<K: Copy + Ord> Resolved<K> {
         self.ids.clear();
         self.items.shrink_to(1024);
         self.ids.shrink_to(1024);
-        self.late = 0;
+        self.late.clear();
+        self.late.shrink_to(1024);
     }
 
     /// Each queue once, with its messages by tag: what `QueueMachine::settle` takes.

@@ -8,11 +8,19 @@
 use amqp::{Properties, PropertiesBuilder, Table, TableError, Value};
 
 use super::DeathReason;
+use crate::queue::Past;
 use crate::router::MessageView;
 use crate::time::Timestamp;
 
 const HISTORY: &str = "x-death";
 const CARBON_COPY: &str = "CC";
+
+/// The consumer that had the message last.
+const CONSUMER: &str = "x-death-consumer";
+/// When and how its last deliveries ended.
+const ATTEMPTS: &str = "x-death-attempts";
+/// What the application said of it.
+const APPLICATION_REASON: &str = "x-death-application-reason";
 
 /// What happened to a message, as its history tells it.
 #[derive(Clone, Copy, Debug)]
@@ -27,6 +35,11 @@ pub struct Death<'a> {
     pub exchange: &'a str,
     /// The key that it was published with before.
     pub routing_key: &'a str,
+    /// Whether the carbon copies in its headers were keys of it as well: not after a dead-letter
+    /// key has replaced them.
+    pub copies_count: bool,
+    /// What it went through in the queue, if anything is known.
+    pub past: Option<&'a Past>,
 }
 
 /// The property block of a message after a death: its history brought up to date, its expiration
@@ -52,15 +65,47 @@ pub fn bury(
         headers.insert(HISTORY, Value::Array(events));
         mark(headers, "x-first-death", death, false);
         mark(headers, "x-last-death", death, true);
+        if let Some(past) = death.past {
+            tell(headers, past);
+        }
     })?;
     Ok(edited.without_expiration().build())
 }
 
 fn forget_history(headers: &mut Table) {
-    headers.remove(HISTORY);
+    for name in [HISTORY, CONSUMER, ATTEMPTS, APPLICATION_REASON] {
+        headers.remove(name);
+    }
     for which in ["x-first-death", "x-last-death"] {
         for what in ["exchange", "queue", "reason"] {
             headers.remove(format!("{which}-{what}"));
+        }
+    }
+}
+
+/// Headers of this broker: they tell of the queue in which the message was handed out last.
+fn tell(headers: &mut Table, past: &Past) {
+    let attempts = past.attempts.iter().map(|attempt| {
+        let mut table = Table::default();
+        table.insert("time", Value::Timestamp(attempt.until.seconds()));
+        table.insert("end", attempt.end.name());
+        let held_ms = attempt.until.since(attempt.since).0;
+        table.insert(
+            "held-ms",
+            Value::I64(i64::try_from(held_ms).unwrap_or(i64::MAX)),
+        );
+        Value::Table(table)
+    });
+    let attempts: Vec<Value> = attempts.collect();
+    let texts = [
+        (CONSUMER, past.consumer.as_ref().map(|tag| tag.as_str())),
+        (APPLICATION_REASON, past.reason.as_deref()),
+    ];
+    headers.insert(ATTEMPTS, Value::Array(attempts));
+    for (name, text) in texts {
+        match text {
+            Some(text) => drop(headers.insert(name, text)),
+            None => drop(headers.remove(name)),
         }
     }
 }
@@ -82,7 +127,10 @@ fn mark(headers: &mut Table, which: &str, death: &Death<'_>, again: bool) {
 /// The event of this queue and reason, counted up and taken out of the history; a fresh one if
 /// there is none.
 fn take_event(headers: &mut Table, death: &Death<'_>, expiration: Option<&[u8]>) -> Table {
-    let copies = carbon_copies(headers);
+    let copies = match death.copies_count {
+        true => carbon_copies(headers),
+        false => Vec::new(),
+    };
     if let Some(Value::Array(mut events)) = headers.remove(HISTORY) {
         let known = events.iter().position(|event| is_of(event, death));
         let known = known.map(|at| events.remove(at));
@@ -157,6 +205,7 @@ pub fn is_cycle(message: &dyn MessageView, queue: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::queue::{Attempt, AttemptEnd, DiscardCause};
 
     fn death<'a>(queue: &'a str, reason: DeathReason, second: u64) -> Death<'a> {
         Death {
@@ -165,6 +214,8 @@ mod tests {
             at: Timestamp(second * 1000),
             exchange: "work",
             routing_key: "key",
+            copies_count: true,
+            past: None,
         }
     }
 
@@ -284,6 +335,44 @@ mod tests {
         assert_eq!(
             headers.get("x-first-death-queue").and_then(Value::as_str),
             Some("a")
+        );
+    }
+
+    #[test]
+    fn the_last_attempts_and_the_applications_word_are_told_and_stay_told() {
+        let past = Past {
+            attempts: [Attempt {
+                since: Timestamp(4_000),
+                until: Timestamp(5_500),
+                end: AttemptEnd::Discarded(DiscardCause::Reject),
+            }]
+            .into_iter()
+            .collect(),
+            consumer: Some("worker".into()),
+            reason: Some("malformed".into()),
+        };
+        let told = Death {
+            past: Some(&past),
+            ..death("a", DeathReason::Rejected, 5)
+        };
+        let forged = PropertiesBuilder::new()
+            .header("x-death-attempts", "forged")
+            .unwrap()
+            .build();
+        let block = buried(&[told, death("b", DeathReason::Expired, 9)], forged);
+        let headers = Properties::trusted(&block).headers().unwrap().unwrap();
+        let text = |name: &str| headers.get(name).and_then(Value::as_str).unwrap();
+        assert_eq!(text("x-death-consumer"), "worker");
+        assert_eq!(text("x-death-application-reason"), "malformed");
+        let attempts = headers.get("x-death-attempts").and_then(Value::as_array);
+        let [Value::Table(attempt)] = attempts.unwrap() else {
+            panic!("one attempt")
+        };
+        assert_eq!(attempt.get("time"), Some(&Value::Timestamp(5)));
+        assert_eq!(attempt.get("held-ms"), Some(&Value::I64(1_500)));
+        assert_eq!(
+            attempt.get("end").and_then(Value::as_str),
+            Some("reject-discard")
         );
     }
 

@@ -10,6 +10,7 @@ use amqp::{ShortString, Table, Value};
 use super::table::{Target, Targets};
 use crate::arguments::show_value;
 use crate::refusal::BindingFault;
+use crate::term::Binary;
 
 const X_MATCH: &str = "x-match";
 
@@ -58,6 +59,14 @@ impl HeadersMatch {
     }
 }
 
+/// A value as this exchange's error texts show it.
+fn shown(value: &Value) -> String {
+    match value.as_bytes() {
+        Some(octets) => Binary(&String::from_utf8_lossy(octets)).to_string(),
+        None => show_value(value),
+    }
+}
+
 fn parse_mode(mode: Option<&Value>) -> Result<(Quantity, bool), BindingFault> {
     let Some(value) = mode else {
         return Ok((Quantity::All, false));
@@ -65,7 +74,7 @@ fn parse_mode(mode: Option<&Value>) -> Result<(Quantity, bool), BindingFault> {
     let Value::LongString(word) = value else {
         return Err(BindingFault::HeadersMatchType {
             type_name: value.type_name().into(),
-            value: show_value(value).into(),
+            value: shown(value).into(),
         });
     };
     match word.as_bytes() {

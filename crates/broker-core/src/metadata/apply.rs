@@ -85,7 +85,9 @@ impl Metadata {
                 policy,
             } => self.parse_policy(vhost, *scope, policy).map(|_| ()),
             C::DeletePolicy { vhost, scope, name } => self.check_delete_policy(vhost, *scope, name),
-            C::ReplaceFilePolicies { policies } => self.parse_file_policies(policies).map(|_| ()),
+            C::ReplaceFilePolicies { policies, defaults } => {
+                self.check_file_policies(policies, defaults)
+            }
             C::SetParameter {
                 component,
                 vhost,
@@ -132,12 +134,7 @@ impl Metadata {
                 arguments,
                 connection,
             } => {
-                let wanted = binding::Wanted {
-                    source,
-                    destination,
-                    key,
-                    arguments,
-                };
+                let wanted = binding::Wanted::new(source, destination, key, arguments);
                 self.check_bind(vhost, wanted, *connection).map(|_| ())
             }
             C::Unbind {
@@ -148,12 +145,7 @@ impl Metadata {
                 arguments,
                 connection,
             } => {
-                let wanted = binding::Wanted {
-                    source,
-                    destination,
-                    key,
-                    arguments,
-                };
+                let wanted = binding::Wanted::new(source, destination, key, arguments);
                 self.check_unbind(vhost, wanted, *connection).map(|_| ())
             }
             C::SetDefaults { .. } => Ok(()),
@@ -244,7 +236,9 @@ impl Metadata {
             C::DeletePolicy { vhost, scope, name } => {
                 self.delete_policy(vhost, *scope, name, events)
             }
-            C::ReplaceFilePolicies { policies } => self.replace_file_policies(policies, events),
+            C::ReplaceFilePolicies { policies, defaults } => {
+                self.replace_file_policies(policies, defaults, events)
+            }
             C::SetParameter {
                 component,
                 vhost,
@@ -307,12 +301,7 @@ impl Metadata {
                 arguments,
                 connection,
             } => {
-                let wanted = binding::Wanted {
-                    source,
-                    destination,
-                    key,
-                    arguments,
-                };
+                let wanted = binding::Wanted::new(source, destination, key, arguments);
                 self.bind(vhost, wanted, *connection, events)
             }
             C::Unbind {
@@ -323,12 +312,7 @@ impl Metadata {
                 arguments,
                 connection,
             } => {
-                let wanted = binding::Wanted {
-                    source,
-                    destination,
-                    key,
-                    arguments,
-                };
+                let wanted = binding::Wanted::new(source, destination, key, arguments);
                 self.unbind(vhost, wanted, *connection, events)
             }
             C::SetDefaults { defaults } => {

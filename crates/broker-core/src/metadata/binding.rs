@@ -32,7 +32,21 @@ pub(super) struct Ends {
     target: Target,
 }
 
-impl Wanted<'_> {
+impl<'a> Wanted<'a> {
+    pub(super) fn new(
+        source: &'a ExchangeName,
+        destination: &'a Destination,
+        key: &'a str,
+        arguments: &'a Table,
+    ) -> Self {
+        Self {
+            source,
+            destination,
+            key,
+            arguments,
+        }
+    }
+
     fn binding(&self) -> Arc<Binding> {
         let mut arguments = self.arguments.clone();
         arguments.sort();

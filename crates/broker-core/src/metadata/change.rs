@@ -106,8 +106,12 @@ pub enum MetadataChange {
         scope: PolicyScope,
         name: Box<str>,
     },
-    /// Replaces all policies that came from files by these: all or none.
-    ReplaceFilePolicies { policies: Vec<FilePolicy> },
+    /// Replaces all policies and vhost defaults that came from files by these: all or none.
+    ReplaceFilePolicies {
+        policies: Vec<FilePolicy>,
+        #[serde(default)]
+        defaults: Vec<FileDefaults>,
+    },
 
     /// Sets a runtime parameter.
     SetParameter {
@@ -265,4 +269,13 @@ pub struct FilePolicy {
     pub scope: PolicyScope,
     /// What it says.
     pub policy: PolicyForm,
+}
+
+/// The defaults of a vhost that a file holds.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct FileDefaults {
+    /// The vhost; must exist.
+    pub vhost: VhostName,
+    /// What its queues go by when nothing else says more.
+    pub definition: Term,
 }

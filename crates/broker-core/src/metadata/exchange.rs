@@ -1,5 +1,6 @@
 //! Exchanges are declared, redeclared and deleted, also by themselves.
 
+use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -7,7 +8,7 @@ use amqp::{Table, Value};
 
 use super::bounds::EXCHANGES_MAX;
 use super::event::MetadataEvent;
-use super::record::{Binding, ExchangeRecord};
+use super::record::{Binding, ExchangeRecord, QueueId};
 use super::vhost::Vhost;
 use super::{Metadata, check_name_length, check_room};
 use crate::arguments::{compare_flag, compare_text, compare_value};
@@ -17,6 +18,10 @@ use crate::refusal::{Refusal, Resource, ResourceKind, Result};
 
 /// Names that only the broker gives.
 pub(super) const RESERVED_PREFIX: &str = "amq.";
+
+/// Exchanges that the broker has in every vhost without a record: what is published to them is
+/// for the broker.
+pub const BUILT_IN_DOORS: [&str; 2] = ["sluicemq.deadline", "sluicemq.reason"];
 
 /// The exchange that a declaration wants.
 pub(super) struct Wanted<'a> {
@@ -60,6 +65,11 @@ impl Metadata {
         kind: ExchangeKind,
     ) -> Result<()> {
         let name = wanted.exchange.as_str();
+        if BUILT_IN_DOORS.contains(&name) {
+            return Err(Refusal::BuiltInExchange {
+                exchange: wanted.exchange.clone(),
+            });
+        }
         if name.starts_with(RESERVED_PREFIX) {
             return Err(Refusal::ReservedPrefix {
                 kind: ResourceKind::Exchange,
@@ -113,6 +123,7 @@ impl Metadata {
             }
             Verdict::Create(kind) => kind,
         };
+        let delay_store = (kind == ExchangeKind::DelayedMessage).then(|| self.next_store());
         let into = self.vhost_mut(vhost)?;
         let record = ExchangeRecord {
             vhost: vhost.clone(),
@@ -123,6 +134,7 @@ impl Metadata {
             internal: wanted.internal,
             arguments: wanted.arguments.clone(),
             policy: None,
+            delay_store,
             alternate: None,
         };
         let record = Arc::new(with_policy(record, into));
@@ -133,6 +145,12 @@ impl Metadata {
             created: true,
         });
         Ok(())
+    }
+
+    fn next_store(&mut self) -> QueueId {
+        let store = QueueId(self.next_queue);
+        self.next_queue += 1;
+        store
     }
 
     /// Whether an exchange may be deleted, and whether there is one.
@@ -265,11 +283,21 @@ pub(super) fn check_not_default(exchange: &ExchangeName) -> Result<()> {
     Ok(())
 }
 
+/// A word as RabbitMQ's texts show its names of types: one with a dash stands in quotes of its own.
+fn atom(word: &str) -> Cow<'_, str> {
+    let is_plain = |octet: u8| octet.is_ascii_alphanumeric() || matches!(octet, b'_' | b'@');
+    match word.starts_with(|first: char| first.is_ascii_lowercase()) && word.bytes().all(is_plain) {
+        true => Cow::Borrowed(word),
+        false => Cow::Owned(format!("'{word}'")),
+    }
+}
+
 /// Arguments other than the alternate exchange are not compared.
 // rabbitmq: rabbit_exchange, assert_equivalence
 fn check_equivalence(current: &ExchangeRecord, wanted: &Wanted<'_>) -> Result<()> {
     let resource = || Resource::exchange(&current.name, &current.vhost);
-    compare_text("type", wanted.exchange_type, current.kind.name(), resource)?;
+    let (received, current_type) = (atom(wanted.exchange_type), atom(current.kind.name()));
+    compare_text("type", &received, &current_type, resource)?;
     compare_flag("durable", wanted.durable, current.durable, resource)?;
     compare_flag(
         "auto_delete",

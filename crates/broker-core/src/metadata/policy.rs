@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use super::change::FilePolicy;
 use super::event::MetadataEvent;
 use super::exchange::with_policy;
 use super::record::{QueueId, QueueRecord};
@@ -11,7 +10,8 @@ use super::{Metadata, check_name_length, check_room};
 use crate::names::VhostName;
 use crate::policy::{
     Definition, EffectiveDefinition, EffectiveSettings, POLICIES_PER_VHOST_MAX, Policy, PolicyForm,
-    PolicyOrigin, PolicyScope, Say, effective_settings, merge_definitions, parse_vhost_defaults,
+    PolicyOrigin, PolicyScope, Say, VHOST_DEFAULTS, effective_settings, merge_definitions,
+    parse_vhost_defaults,
 };
 use crate::refusal::{Refusal, Result};
 use crate::settings::{QueueKind, QueueSettings};
@@ -153,98 +153,17 @@ impl Metadata {
         Ok(())
     }
 
-    pub(super) fn parse_file_policies(
-        &self,
-        policies: &[FilePolicy],
-    ) -> Result<Vec<(VhostName, PolicyScope, Policy)>> {
-        policies
-            .iter()
-            .map(
-                |FilePolicy {
-                     vhost,
-                     scope,
-                     policy: form,
-                 }| {
-                    self.vhost(vhost)?;
-                    check_name_length("policy", &form.name)?;
-                    let policy = Policy::parse(form, *scope, PolicyOrigin::File, vhost)?;
-                    Ok((vhost.clone(), *scope, policy))
-                },
-            )
-            .collect::<Result<Vec<_>>>()
-            .and_then(|parsed| {
-                check_room("policy", parsed.len(), POLICIES_PER_VHOST_MAX).map(|()| parsed)
-            })
-    }
-
-    /// Policies that a file no longer holds go; one of the same name that came through another
-    /// door is taken over.
-    pub(super) fn replace_file_policies(
-        &mut self,
-        policies: &[FilePolicy],
-        events: &mut Vec<MetadataEvent>,
-    ) -> Result<()> {
-        let wanted = self.parse_file_policies(policies)?;
-        self.drop_file_policies_except(&wanted, events);
-        for (vhost, scope, policy) in wanted {
-            let list = self.vhost_mut(&vhost)?.policies_mut(scope);
-            if list.find(&policy.name) == Some(&policy) {
-                continue;
-            }
-            let name = policy.name.clone();
-            let created = list.set(policy).is_none();
-            events.push(MetadataEvent::PolicySet {
-                vhost,
-                scope,
-                policy: name,
-                created,
-            });
-        }
-        if !events.is_empty() {
-            self.reconfigure_all(events);
-        }
-        Ok(())
-    }
-
-    fn drop_file_policies_except(
-        &mut self,
-        wanted: &[(VhostName, PolicyScope, Policy)],
-        events: &mut Vec<MetadataEvent>,
-    ) {
-        for vhost in self.vhosts.values_mut() {
-            for scope in [PolicyScope::User, PolicyScope::Operator] {
-                let is_wanted = |name: &str| {
-                    wanted.iter().any(|(in_vhost, in_scope, policy)| {
-                        in_vhost == vhost.name() && *in_scope == scope && &*policy.name == name
-                    })
-                };
-                let gone: Vec<Arc<str>> = vhost
-                    .policies(scope)
-                    .iter()
-                    .filter(|policy| {
-                        policy.origin == PolicyOrigin::File && !is_wanted(&policy.name)
-                    })
-                    .map(|policy| policy.name.clone())
-                    .collect();
-                for policy in gone {
-                    vhost.policies_mut(scope).remove(&policy);
-                    let vhost = vhost.name().clone();
-                    events.push(MetadataEvent::PolicyDeleted {
-                        vhost,
-                        scope,
-                        policy,
-                    });
-                }
-            }
-        }
-    }
-
     pub(super) fn parse_vhost_defaults(
         &self,
         vhost: &VhostName,
         definition: &Term,
     ) -> Result<Definition> {
-        self.vhost(vhost)?;
+        if self.vhost(vhost)?.defaults_origin == PolicyOrigin::File {
+            return Err(Refusal::PolicyReadOnly {
+                policy: VHOST_DEFAULTS.into(),
+                vhost: vhost.clone(),
+            });
+        }
         parse_vhost_defaults(definition, vhost)
     }
 

@@ -38,6 +38,11 @@ pub(super) enum Verdict {
 }
 
 impl Metadata {
+    /// The number that the next queue will have: queues with lower ones were declared once.
+    pub fn next_queue(&self) -> QueueId {
+        QueueId(self.next_queue)
+    }
+
     /// The checks in RabbitMQ's order. Permissions come before, at the channel.
     // rabbitmq: queue.declare
     pub(super) fn check_declare_queue(&self, wanted: &QueueDeclaration) -> Result<Verdict> {

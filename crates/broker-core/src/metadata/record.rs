@@ -103,6 +103,9 @@ pub struct ExchangeRecord {
     /// The policy that applies.
     #[serde(default)]
     pub policy: Option<Arc<str>>,
+    /// What the messages of a delayed exchange wait in; a number of its own among the queues'.
+    #[serde(default)]
+    pub delay_store: Option<QueueId>,
     /// Where unrouted messages go: the argument, else the policy.
     #[serde(skip)]
     pub alternate: Option<ExchangeName>,

@@ -48,6 +48,8 @@ struct StoredVhost {
     #[serde(default)]
     defaults: Definition,
     #[serde(default)]
+    defaults_origin: PolicyOrigin,
+    #[serde(default)]
     policies: Vec<StoredPolicy>,
     #[serde(default)]
     parameters: Vec<Parameter>,
@@ -192,6 +194,7 @@ impl Metadata {
         let mut vhost = Vhost::new(stored.name.clone(), stored.record);
         vhost.limits = stored.limits;
         vhost.defaults = stored.defaults;
+        vhost.defaults_origin = stored.defaults_origin;
         vhost.parameters = stored
             .parameters
             .into_iter()
@@ -278,6 +281,7 @@ fn store_vhost(vhost: &Vhost) -> StoredVhost {
         record: vhost.record.clone(),
         limits: vhost.limits.clone(),
         defaults: vhost.defaults.clone(),
+        defaults_origin: vhost.defaults_origin,
         policies: stored_policies(PolicyScope::User)
             .chain(stored_policies(PolicyScope::Operator))
             .collect(),

@@ -15,7 +15,7 @@ use super::record::{
 };
 use crate::exchange::table::{ExchangeSlot, Target};
 use crate::names::{ExchangeName, QueueName, VhostName};
-use crate::policy::{Definition, PolicyList, PolicyScope};
+use crate::policy::{Definition, PolicyList, PolicyOrigin, PolicyScope};
 
 /// A virtual host.
 #[derive(Clone, Debug)]
@@ -26,6 +26,8 @@ pub struct Vhost {
     pub(super) policies: PolicyList,
     pub(super) operator_policies: PolicyList,
     pub(super) defaults: Definition,
+    /// Which door the defaults came through.
+    pub(super) defaults_origin: PolicyOrigin,
     /// By component and name.
     pub(super) parameters: BTreeMap<(Box<str>, Box<str>), Parameter>,
     exchanges: Vec<Option<Exchange>>,
@@ -46,6 +48,7 @@ impl Vhost {
             policies: PolicyList::default(),
             operator_policies: PolicyList::default(),
             defaults: Definition::new(),
+            defaults_origin: PolicyOrigin::Api,
             parameters: BTreeMap::new(),
             exchanges: Vec::new(),
             free_slots: Vec::new(),
@@ -74,6 +77,11 @@ impl Vhost {
     /// What its queues go by when no policy and no argument says more.
     pub fn defaults(&self) -> &Definition {
         &self.defaults
+    }
+
+    /// Which door the defaults came through.
+    pub fn defaults_origin(&self) -> PolicyOrigin {
+        self.defaults_origin
     }
 
     /// Its policies of one scope.

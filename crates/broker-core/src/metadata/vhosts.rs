@@ -105,6 +105,7 @@ impl Metadata {
                 internal,
                 arguments: Table::new(),
                 policy: None,
+                delay_store: None,
                 alternate: None,
             };
             added.put_exchange(Arc::new(record));

@@ -2,6 +2,7 @@
 //!
 //! One table; everything that has to do with a key by name starts here.
 
+use super::merge::retry_multiplier;
 use super::{Definition, PolicyScope};
 use crate::refusal::PolicyFault;
 use crate::settings::{
@@ -23,6 +24,10 @@ enum Values {
     Text,
     /// A string that this accepts.
     Word(fn(&str) -> bool),
+    /// A truth value.
+    Truth,
+    /// A number from 1 to `RETRY_MULTIPLIER_MAX`.
+    Multiplier,
 }
 
 /// One row of the table.
@@ -240,6 +245,34 @@ const KEYS: &[Key] = &[
     ),
     // Keys of this broker.
     key(
+        "delayed-retry-multiplier",
+        "delayed retry multiplier",
+        Values::Multiplier,
+        true,
+        NONE,
+    ),
+    key(
+        "delayed-retry-jitter",
+        "delayed retry jitter in percent",
+        Values::Between(0, 100),
+        true,
+        NONE,
+    ),
+    key(
+        "expire-anywhere",
+        "choice of where messages expire",
+        Values::Truth,
+        true,
+        NONE,
+    ),
+    key(
+        "poison-loop-returns",
+        "number of returns of a poison loop",
+        Values::AtLeast(0),
+        true,
+        NONE,
+    ),
+    key(
         "delivery-limit-counts",
         "rule for counting deliveries",
         Values::Word(|word| DeliveryLimitCounts::parse(word).is_some()),
@@ -295,7 +328,50 @@ const KEYS: &[Key] = &[
         true,
         NONE,
     ),
+    key(
+        "memory-high-water",
+        "memory high-water mark in percent",
+        Values::Between(0, 100),
+        true,
+        NONE,
+    ),
 ];
+
+/// What the numbers of a key count, so that people may write them with units.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum PolicyKeyUnit {
+    /// Bytes.
+    Bytes,
+    /// Milliseconds.
+    Milliseconds,
+}
+
+/// The unit of a key's numbers; `None` for words, plain numbers and unknown keys.
+pub fn policy_key_unit(name: &str) -> Option<PolicyKeyUnit> {
+    match name {
+        "max-length-bytes"
+        | "max-in-memory-bytes"
+        | "capacity"
+        | "flow-resume-capacity"
+        | "memory-limit"
+        | "stream-max-segment-size-bytes" => Some(PolicyKeyUnit::Bytes),
+        "message-ttl"
+        | "expires"
+        | "consumer-timeout"
+        | "consumer-disconnected-timeout"
+        | "delayed-retry-min"
+        | "delayed-retry-max"
+        | "hold-timeout" => Some(PolicyKeyUnit::Milliseconds),
+        _ => None,
+    }
+}
+
+/// The keys that policies of this scope may hold.
+pub fn policy_key_names(scope: PolicyScope) -> impl Iterator<Item = &'static str> {
+    KEYS.iter()
+        .map(|key| key.name)
+        .filter(move |name| is_settable(name, scope))
+}
 
 fn find(name: &str) -> Option<&'static Key> {
     KEYS.iter().find(|key| key.name == name)
@@ -358,6 +434,8 @@ fn accepts(values: Values, value: &Term) -> bool {
             .is_some_and(|number| (min..=max).contains(&number)),
         Values::Text => value.as_text().is_some(),
         Values::Word(accepts) => value.as_text().is_some_and(accepts),
+        Values::Truth => value.as_bool().is_some(),
+        Values::Multiplier => retry_multiplier(value).is_some(),
     }
 }
 

@@ -13,6 +13,7 @@ use crate::names::ExchangeName;
 use crate::settings::{
     ConsumerTimeoutAction, DeadLetterStrategy, DelayedRetry, DelayedRetryKind, DeliveryLimitCounts,
     LeaderLocator, Origin, Overflow, QueueKind, QueueSettings, QuorumDefaults,
+    RETRY_MULTIPLIER_MAX,
 };
 use crate::term::Term;
 
@@ -162,7 +163,7 @@ impl Merge<'_> {
             dead_letter_strategy: self
                 .word("dead-letter-strategy", DeadLetterStrategy::parse)
                 .filter(|_| self.kind == QueueKind::Quorum)
-                .unwrap_or_default(),
+                .unwrap_or(base.dead_letter_strategy),
             max_priority: self.max_priority(),
             single_active_consumer: self.single_active_consumer(),
             delivery_limit: self.delivery_limit(base.delivery_limit),
@@ -178,7 +179,11 @@ impl Merge<'_> {
             consumer_disconnected_timeout_ms: self
                 .smaller("consumer-disconnected-timeout")
                 .unwrap_or(base.consumer_disconnected_timeout_ms),
-            delayed_retry: self.delayed_retry(),
+            delayed_retry: self.delayed_retry(base.delayed_retry),
+            expire_anywhere: self
+                .truth("expire-anywhere")
+                .unwrap_or(base.expire_anywhere),
+            poison_loop_returns: self.poison_loop_returns(base.poison_loop_returns),
             leader_locator: self.leader_locator(),
             initial_group_size: self
                 .argument_only("quorum-initial-group-size")
@@ -196,6 +201,7 @@ impl Merge<'_> {
             flow_resume_messages: self.smaller("flow-resume-messages"),
             hold_timeout_ms: self.smaller("hold-timeout"),
             memory_limit_bytes: self.smaller_limit("memory-limit", ""),
+            memory_high_water_percent: self.smaller("memory-high-water"),
         };
         if settings.overflow == Overflow::FlowControl {
             return lengths_as_capacity(settings);
@@ -297,6 +303,32 @@ impl Merge<'_> {
         }
     }
 
+    /// The argument's truth, else the policy's.
+    fn truth(&mut self, key: &'static str) -> Option<bool> {
+        let argument = self
+            .argument(key)
+            .and_then(Value::as_bool)
+            .map(|truth| (truth, Origin::Argument));
+        let by_policy = || {
+            let (term, origin) = self.policy(key)?;
+            Some((term.as_bool()?, origin))
+        };
+        let (truth, origin) = argument.or_else(by_policy)?;
+        self.note(key, Term::Bool(truth), origin);
+        Some(truth)
+    }
+
+    /// The argument's number, else the policy's, in thousandths.
+    fn permille(&mut self, key: &'static str) -> Option<u32> {
+        let argument = self
+            .argument(key)
+            .map(|value| (Term::from(value), Origin::Argument));
+        let (term, origin) = argument.or_else(|| self.policy(key))?;
+        let number = retry_multiplier(&term)?;
+        self.note(key, term, origin);
+        Some(number)
+    }
+
     fn max_priority(&mut self) -> Option<u8> {
         u8::try_from(self.argument_only("max-priority")?).ok()
     }
@@ -349,30 +381,61 @@ impl Merge<'_> {
     }
 
     /// Wrong values of arguments mean that nothing waits.
-    fn delayed_retry(&mut self) -> Option<DelayedRetry> {
-        let kind = self.policy_word("delayed-retry-type", |word| {
-            Some(match word {
-                "all" => DelayedRetryKind::All,
-                "failed" => DelayedRetryKind::Failed,
-                "returned" => DelayedRetryKind::Returned,
-                _ => return None,
-            })
-        })?;
-        let min_ms = self.smaller_limit("delayed-retry-min", "")?;
+    fn delayed_retry(&mut self, default: Option<DelayedRetry>) -> Option<DelayedRetry> {
+        const TYPE: &str = "delayed-retry-type";
+        let is_said = self.policy(TYPE).is_some() || self.argument(TYPE).is_some();
+        let kind = match (is_said, default) {
+            (false, None) => return None,
+            (false, Some(default)) => default.kind,
+            (true, _) => self.policy_word(TYPE, DelayedRetryKind::parse)?,
+        };
+        let min_ms = self
+            .smaller_limit("delayed-retry-min", "")
+            .or(default.map(|default| default.min_ms))?;
         let max_ms = self
             .smaller_limit("delayed-retry-max", "")
+            .or(default.map(|default| default.max_ms))
             .unwrap_or(min_ms);
+        let jitter_percent = self
+            .smaller("delayed-retry-jitter")
+            .map(|percent| u8::try_from(percent.min(100)).unwrap_or(100))
+            .or(default.map(|default| default.jitter_percent))
+            .unwrap_or(0);
         Some(DelayedRetry {
             kind,
             min_ms,
             max_ms,
+            multiplier_permille: self
+                .permille("delayed-retry-multiplier")
+                .or(default.and_then(|default| default.multiplier_permille)),
+            jitter_percent,
         })
+    }
+
+    /// The smaller number wins; 0 does not watch.
+    fn poison_loop_returns(&mut self, default: Option<u32>) -> Option<u32> {
+        match self.smaller("poison-loop-returns") {
+            None => default,
+            Some(0) => None,
+            Some(returns) => Some(u32::try_from(returns).unwrap_or(u32::MAX)),
+        }
     }
 
     fn leader_locator(&mut self) -> LeaderLocator {
         self.policy_word("queue-leader-locator", LeaderLocator::parse)
             .unwrap_or_default()
     }
+}
+
+/// A factor of at least 1, in thousandths; `None` for anything else.
+pub(crate) fn retry_multiplier(term: &Term) -> Option<u32> {
+    let number = match term {
+        Term::Integer(number) => *number as f64,
+        Term::Float(number) => *number,
+        _ => return None,
+    };
+    let in_range = (1.0..=f64::from(RETRY_MULTIPLIER_MAX)).contains(&number);
+    in_range.then_some((number * 1000.0).round() as u32)
 }
 
 fn to_u32(number: i64) -> Option<u32> {
@@ -390,3 +453,7 @@ fn lengths_as_capacity(settings: QueueSettings) -> QueueSettings {
         ..settings
     }
 }
+
+#[cfg(test)]
+#[path = "merge_tests.rs"]
+mod tests;

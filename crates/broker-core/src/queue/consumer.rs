@@ -35,6 +35,16 @@ impl Pause {
         self.0 & reason.0 == reason.0
     }
 
+    /// The reasons that callers give, as a number.
+    pub fn bits(self) -> u8 {
+        self.given().0
+    }
+
+    /// The other way round. Reasons that only the machine gives are left out.
+    pub fn from_bits(bits: u8) -> Pause {
+        Pause(bits).given()
+    }
+
     /// Whether there is no reason.
     #[inline]
     pub fn is_none(self) -> bool {

@@ -3,6 +3,7 @@
 use super::consumer::{Consumer, ConsumerState, ConsumerView, Pause};
 use super::effect::{Effect, Effects, QueueFault, ReturnCause, Settlement};
 use super::entry::{ConsumerId, HolderId};
+use super::handle::Handle;
 use super::held::HoldList;
 use super::leases::{Lease, NO_LIMIT, Role};
 use super::machine::QueueMachine;
@@ -11,7 +12,7 @@ use super::{CONSUMERS_PER_QUEUE_MAX, QUORUM_UNLIMITED_PREFETCH};
 use crate::settings::QueueKind;
 use crate::time::Timestamp;
 
-impl<C: Clone> QueueMachine<C> {
+impl<C: Handle> QueueMachine<C> {
     /// Adds a consumer. Nothing is handed out.
     // rabbitmq: basic.consume
     pub fn add_consumer(
@@ -84,6 +85,7 @@ impl<C: Clone> QueueMachine<C> {
             priority: consumer.priority,
             paused: consumer.paused.given() | benched,
             consumer: Some(consumer.id),
+            who: Some((consumer.id, consumer.tag.clone())),
             no_ack: consumer.no_ack,
             queued: false,
             role: Role::Consumer(Box::new(consumer)),
@@ -166,7 +168,7 @@ impl<C: Clone> QueueMachine<C> {
         self.after_settle(now, Settlement::Requeue(cause), out);
     }
 
-    fn held_places(&self, at: u32) -> Vec<Place> {
+    pub(super) fn held_places(&self, at: u32) -> Vec<Place> {
         let mut hold = self.leases.get(at).holds.first();
         let mut places = Vec::with_capacity(self.leases.get(at).holds.len() as usize);
         while let Some(current) = hold {

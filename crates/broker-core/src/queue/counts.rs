@@ -1,7 +1,9 @@
 //! How much of what is in a queue, kept as it changes.
 
+use super::handle::Handle;
 use super::machine::QueueMachine;
 use super::message::State;
+use crate::time::Timestamp;
 
 /// What a queue holds. All of it is counted as it changes, none is computed on demand.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -82,7 +84,7 @@ impl Amounts {
     }
 }
 
-impl<C> QueueMachine<C> {
+impl<C: Handle> QueueMachine<C> {
     /// What the queue holds.
     pub fn counts(&self) -> QueueCounts {
         QueueCounts {
@@ -101,6 +103,12 @@ impl<C> QueueMachine<C> {
         }
     }
 
+    /// When the first and the last of the messages that are held back are ready again.
+    pub fn delayed_until(&self) -> Option<(Timestamp, Timestamp)> {
+        let delayed = self.delayed.as_ref()?;
+        Some((delayed.next_due()?, delayed.last_due()?))
+    }
+
     /// Ready messages of each priority that has any, from the highest; returned ones are apart.
     pub fn ready_by_priority(&self) -> impl Iterator<Item = (u8, u64)> {
         self.ready.by_priority()
@@ -114,5 +122,7 @@ impl<C> QueueMachine<C> {
             + self.ready.memory_bytes()
             + self.holds.memory_bytes()
             + self.leases.memory_bytes()
+            + self.pasts.as_ref().map_or(0, |pasts| pasts.memory_bytes())
+            + self.expiring.as_ref().map_or(0, |heap| heap.memory_bytes())
     }
 }

@@ -5,29 +5,32 @@ use super::effect::{
     CancelCause, Effect, Effects, Gone, ReturnCause, Settlement, TimedOut, TimeoutAction,
 };
 use super::entry::{EntryId, HolderId};
+use super::handle::Handle;
 use super::leases::{Lease, NO_LIMIT, Role};
 use super::machine::QueueMachine;
 use super::message::State;
 use super::ready::Head;
-use super::table::Place;
+use super::table::{Place, Table};
 use super::{Pause, WORK_PER_CALL_MAX};
 use crate::dead_letter::DeathReason;
 use crate::settings::ConsumerTimeoutAction;
 use crate::time::{Millis, Timestamp};
 
-impl<C: Clone> QueueMachine<C> {
+impl<C: Handle> QueueMachine<C> {
     /// When `on_deadline` wants to be called next; a moment that has passed when work is left.
     pub fn next_deadline(&self) -> Option<Timestamp> {
         if self.trimming {
             return Some(Timestamp(0));
         }
-        let heads = self.ready.heads();
-        let expiry = heads
-            .filter_map(|head| self.table.get(head.place)?.expires_at())
-            .min();
         let delayed = self.delayed.as_ref().and_then(|delayed| delayed.next_due());
         let dead = self.dead.as_ref().and_then(|dead| dead.next_due());
-        let moments = [expiry, delayed, dead, self.late_from, self.unused_until()];
+        let moments = [
+            self.next_expiry(),
+            delayed,
+            dead,
+            self.late_from,
+            self.unused_until(),
+        ];
         moments.into_iter().flatten().min()
     }
 
@@ -37,12 +40,11 @@ impl<C: Clone> QueueMachine<C> {
         self.end_delays(now);
         self.take_back_late(now, out);
         self.enforce_limits(now, out);
-        self.expire_heads(now, out);
+        self.expire(now, out);
         if let Some(dead) = &mut self.dead {
             dead.wake(now);
         }
         self.send_dead_letters(out);
-        self.resume_taking();
         if !self.expiry_told && self.unused_until().is_some_and(|end| end <= now) {
             self.expiry_told = true;
             out.push(Effect::QueueExpired);
@@ -59,14 +61,62 @@ impl<C: Clone> QueueMachine<C> {
         Some(self.last_used + Millis(span_ms))
     }
 
-    /// Expired messages leave from the heads of the lines only.
+    fn next_expiry(&self) -> Option<Timestamp> {
+        if let Some(expiring) = &self.expiring {
+            return expiring.next();
+        }
+        let heads = self.ready.heads();
+        heads
+            .filter_map(|head| self.table.get(head.place)?.expires_at())
+            .min()
+    }
+
+    /// Expired messages leave from the heads of the lines only, unless the queue's settings let
+    /// them leave from anywhere.
     // rabbitmq: queues, ttl and expiry
-    pub(super) fn expire_heads(&mut self, now: Timestamp, out: &mut Effects<C>) {
+    pub(super) fn expire(&mut self, now: Timestamp, out: &mut Effects<C>) {
         for _ in 0..WORK_PER_CALL_MAX {
-            let Some(head) = self.expired_head(now) else {
+            let Some(place) = self.next_expired(now) else {
                 return;
             };
-            self.die(head.place, DeathReason::Expired, out);
+            self.die(place, DeathReason::Expired, out);
+        }
+    }
+
+    fn next_expired(&mut self, now: Timestamp) -> Option<Place> {
+        let table = &self.table;
+        match &mut self.expiring {
+            None => self.expired_head(now).map(|head| head.place),
+            Some(expiring) => expiring.take_due(now, |place, at| ends_at(table, place, at)),
+        }
+    }
+
+    /// A message is ready that ends at this moment.
+    pub(super) fn watch_expiry(&mut self, place: Place, expires_at: Option<Timestamp>) {
+        let (Some(expiring), Some(at)) = (&mut self.expiring, expires_at) else {
+            return;
+        };
+        let table = &self.table;
+        if expiring.is_stale(self.amounts.ready.messages) {
+            expiring.clean_up(|place, at| ends_at(table, place, at));
+        }
+        expiring.add(at, place);
+    }
+
+    /// The settings may say something else about where messages expire. Costs a pass over the
+    /// messages when they do.
+    pub(super) fn reset_expiring(&mut self) {
+        if self.rules.expire_anywhere == self.expiring.is_some() {
+            return;
+        }
+        self.expiring = self.rules.expire_anywhere.then(Box::default);
+        let Some(expiring) = &mut self.expiring else {
+            return;
+        };
+        for (place, message) in self.table.places() {
+            if let (true, Some(at)) = (message.state.is_ready(), message.expires_at()) {
+                expiring.add(at, place);
+            }
         }
     }
 
@@ -180,7 +230,9 @@ impl<C: Clone> QueueMachine<C> {
         let mut report = TimedOut {
             holder: lease.holder,
             consumer: lease.consumer,
+            tag: lease.who.as_ref().map(|(_, tag)| tag.clone()),
             entry,
+            entries: Vec::new(),
             overdue: 0,
             since: oldest.since,
             timeout_ms: lease.timeout_ms,
@@ -191,6 +243,8 @@ impl<C: Clone> QueueMachine<C> {
         let late = self.late_places(at, now, *work);
         *work -= late.len() as u32;
         report.overdue = late.len() as u32;
+        let ids = late.iter().filter_map(|place| self.table.id_at(*place));
+        report.entries = ids.collect();
         for place in late {
             self.give_back(now, place, ReturnCause::Timeout, out);
         }
@@ -271,7 +325,6 @@ impl<C: Clone> QueueMachine<C> {
             }
         }
         self.send_dead_letters(out);
-        self.resume_taking();
     }
 
     /// Not every target took these dead letters: they rest for `DEAD_LETTER_RETRY_MS`.
@@ -301,6 +354,11 @@ impl<C: Clone> QueueMachine<C> {
             let State::Dead(reason) = message.state else {
                 continue;
             };
+            let past = self
+                .pasts
+                .as_ref()
+                .and_then(|pasts| pasts.get(place))
+                .cloned();
             out.push(Effect::DeadLetter {
                 id,
                 content: message.content.clone(),
@@ -308,11 +366,20 @@ impl<C: Clone> QueueMachine<C> {
                 delivery_count: message.delivery_count,
                 acquired_count: message.acquired_count,
                 kept: true,
+                past: past.map(Box::new),
             });
         }
         if dead.len() == 0 {
             self.dead = None;
         }
+    }
+
+    /// The targets may take now what they did not take before: what rests is tried again.
+    pub fn retry_dead_letters(&mut self, out: &mut Effects<C>) {
+        if let Some(dead) = &mut self.dead {
+            dead.wake(Timestamp(u64::MAX));
+        }
+        self.send_dead_letters(out);
     }
 
     /// The settings no longer ask for them.
@@ -323,4 +390,11 @@ impl<C: Clone> QueueMachine<C> {
         }
         self.dead = None;
     }
+}
+
+/// Whether a message is still ready that ends at this moment.
+fn ends_at<C: Handle>(table: &Table<C>, place: Place, at: Timestamp) -> bool {
+    table
+        .get(place)
+        .is_some_and(|message| message.state.is_ready() && message.expires_at() == Some(at))
 }

@@ -37,6 +37,15 @@ impl Delayed {
         true
     }
 
+    /// When this one is due.
+    pub(super) fn due_of(&self, place: Place) -> Option<Timestamp> {
+        self.keys.get(&place).map(|(due, _)| *due)
+    }
+
+    pub(super) fn last_due(&self) -> Option<Timestamp> {
+        self.by_due.last_key_value().map(|((due, _), _)| *due)
+    }
+
     pub(super) fn next_due(&self) -> Option<Timestamp> {
         self.by_due.first_key_value().map(|((due, _), _)| *due)
     }

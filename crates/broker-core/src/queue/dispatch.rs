@@ -2,10 +2,11 @@
 
 use super::effect::{Delivery, Effect, Effects, Got, QueueFault, Use};
 use super::entry::{ConsumerId, Entry, EntryId, HolderId};
+use super::handle::Handle;
 use super::held::HoldList;
 use super::leases::{Lease, NO_LIMIT, Role};
 use super::limits::Admission;
-use super::machine::{QueueMachine, dead_letter};
+use super::machine::{QueueMachine, dead_letter, forget_past};
 use super::message::{Message, State};
 use super::ready::Head;
 use super::table::Place;
@@ -42,7 +43,7 @@ pub(super) enum Step {
     Empty,
 }
 
-impl<C: Clone> QueueMachine<C> {
+impl<C: Handle> QueueMachine<C> {
     /// Takes a message in, or refuses it. Nothing is handed out, except when a limit would
     /// otherwise cost a message that a consumer could take at once.
     // rabbitmq: queues, length limits and overflow
@@ -86,6 +87,7 @@ impl<C: Clone> QueueMachine<C> {
         message.delivery_count = delivery_count;
         message.acquired_count = acquired_count;
         let place = self.table.push(id, message);
+        self.watch_expiry(place, expires_at);
         self.ready.push(level, place);
         self.amounts.ready.add(bytes);
     }
@@ -97,7 +99,7 @@ impl<C: Clone> QueueMachine<C> {
             let mut message = Message::new(entry.content, entry.bytes, 0, expires_at);
             message.delivery_count = entry.delivery_count;
             message.acquired_count = entry.acquired_count;
-            out.push(dead_letter(id, message, DeathReason::MaxLength));
+            out.push(dead_letter(id, message, DeathReason::MaxLength, None));
         }
         out.push(Effect::Refused {
             id,
@@ -115,17 +117,6 @@ impl<C: Clone> QueueMachine<C> {
         out: &mut Effects<C>,
     ) -> DispatchEnd {
         self.send_dead_letters(out);
-        let end = self.hand_out(now, budget, out);
-        self.resume_taking();
-        end
-    }
-
-    fn hand_out(
-        &mut self,
-        now: Timestamp,
-        budget: &mut DispatchBudget,
-        out: &mut Effects<C>,
-    ) -> DispatchEnd {
         while budget.messages > 0 && budget.bytes > 0 {
             let bytes = match self.step(now, out) {
                 Step::Delivered { bytes } => bytes,
@@ -162,6 +153,7 @@ impl<C: Clone> QueueMachine<C> {
         let to = (lease.consumer, lease.holder);
         if no_ack {
             if let Some((entry, message)) = self.table.take(spot) {
+                forget_past(&mut self.pasts, head.place);
                 out.push(Effect::Deliver(last_delivery(entry, message, to)));
             }
         } else {
@@ -214,6 +206,7 @@ impl<C: Clone> QueueMachine<C> {
         let to = (None, holder);
         let delivery = match lease {
             None => {
+                forget_past(&mut self.pasts, head.place);
                 let taken = self.table.remove(head.place);
                 taken.map(|(entry, message)| last_delivery(entry, message, to))
             }
@@ -223,7 +216,6 @@ impl<C: Clone> QueueMachine<C> {
                 held.map(|(entry, message)| delivery(entry, message, to))
             }
         };
-        self.resume_taking();
         let ready_left = self.amounts.ready.messages;
         Ok(delivery.map(|delivery| Got {
             delivery,
@@ -259,6 +251,7 @@ impl<C: Clone> QueueMachine<C> {
             priority: 0,
             paused: Pause::ENDED,
             consumer: None,
+            who: None,
             no_ack: false,
             queued: false,
         }))

@@ -1,7 +1,9 @@
 //! What a queue wants done, and what it is told. Data only.
 
 use super::entry::{ConsumerId, EntryId, HolderId};
+use super::past::Past;
 use crate::dead_letter::DeathReason;
+use crate::names::ConsumerTag;
 use crate::time::Timestamp;
 
 /// What the calls of a machine append to. The driver drains it and uses it again.
@@ -77,6 +79,31 @@ pub enum Effect<C> {
         /// At-least-once: the queue keeps the message until `dead_lettered` or
         /// `dead_letter_failed` is called for it. Otherwise it has left the queue.
         kept: bool,
+        /// What it went through, if anything is known.
+        past: Option<Box<Past>>,
+    },
+    /// The message died and stays until its dead letter is safe: a durable driver logs it.
+    /// `DeadLetter` follows, at once or when its turn comes.
+    KeptDead {
+        /// Which.
+        id: EntryId,
+        /// Of what it died.
+        reason: DeathReason,
+        /// Counted returns.
+        delivery_count: u32,
+        /// All returns.
+        acquired_count: u32,
+    },
+    /// One consumer has given one message back too often within a minute.
+    PoisonLoop {
+        /// The message.
+        id: EntryId,
+        /// The channel.
+        holder: HolderId,
+        /// Its consumer; none for fetched messages.
+        consumer: Option<ConsumerTag>,
+        /// So often.
+        returns: u32,
     },
     /// The message came back: a durable driver logs the counts.
     Returned {
@@ -218,8 +245,12 @@ pub struct TimedOut {
     pub holder: HolderId,
     /// The consumer; none for fetched messages or a cancelled consumer.
     pub consumer: Option<ConsumerId>,
+    /// Its name, also of one that is cancelled; none for fetched messages.
+    pub tag: Option<ConsumerTag>,
     /// The oldest of the late ones.
     pub entry: EntryId,
+    /// All that are late, in the order in which they were handed out.
+    pub entries: Vec<EntryId>,
     /// How many are late; a longer list comes in several effects of the same action.
     pub overdue: u32,
     /// When the oldest was handed out.

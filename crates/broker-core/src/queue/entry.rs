@@ -1,5 +1,8 @@
 //! A message as a queue sees it: a number, a size, counts and times. Never its bytes.
 
+use std::borrow::Cow;
+
+use crate::dead_letter::DeathReason;
 use crate::time::Timestamp;
 
 /// A message of a queue. The driver gives them, strictly increasing within the queue.
@@ -66,19 +69,25 @@ pub enum EntryState {
         /// Since when.
         since: Timestamp,
     },
-    /// Returned, and held back for a while.
-    Delayed,
+    /// Returned, and held back until then.
+    Delayed {
+        /// When it is ready again.
+        until: Timestamp,
+    },
     /// Dead, and kept until the targets of its dead letter have confirmed.
-    DeadLettering,
+    DeadLettering {
+        /// Of what it died.
+        reason: DeathReason,
+    },
 }
 
 /// A live message, to look at.
-#[derive(Clone, Copy, Debug)]
-pub struct EntryView<'a, C> {
+#[derive(Clone, Debug)]
+pub struct EntryView<'a, C: Clone> {
     /// Its number.
     pub id: EntryId,
     /// Where the message is.
-    pub content: &'a C,
+    pub content: Cow<'a, C>,
     /// What the length limits count.
     pub bytes: u32,
     /// The level it is delivered at.

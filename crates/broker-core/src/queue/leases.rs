@@ -8,6 +8,7 @@ use smallvec::SmallVec;
 use super::consumer::{Consumer, Pause};
 use super::entry::{ConsumerId, HolderId};
 use super::held::HoldList;
+use crate::names::ConsumerTag;
 
 /// No limit, of credit or of time.
 pub(super) const NO_LIMIT: u64 = u64::MAX;
@@ -37,6 +38,8 @@ pub(super) struct Lease {
     /// Reasons to give it nothing: those of callers and of the queue.
     pub(super) paused: Pause,
     pub(super) consumer: Option<ConsumerId>,
+    /// Who the consumer is, or was; none for fetches.
+    pub(super) who: Option<(ConsumerId, ConsumerTag)>,
     pub(super) no_ack: bool,
     /// Stands in the rotation.
     pub(super) queued: bool,

@@ -1,4 +1,4 @@
-//! Length limits: what is refused, what is dropped, and when a refusing queue takes again.
+//! Length limits: what is refused and what is dropped. They are exact in every queue type.
 //!
 //! A message that a consumer can take at once is no overflow: RabbitMQ counts after it has
 //! handed out. Callers enqueue whole batches before they dispatch, so heads are handed out here
@@ -7,6 +7,7 @@
 use super::WORK_PER_CALL_MAX;
 use super::dispatch::Step;
 use super::effect::Effects;
+use super::handle::Handle;
 use super::machine::QueueMachine;
 use super::rules::{AtLimit, OnDeath};
 use crate::dead_letter::DeathReason;
@@ -19,14 +20,13 @@ pub(super) enum Admission {
     Refused { dead_letter: bool },
 }
 
-impl<C: Clone> QueueMachine<C> {
+impl<C: Handle> QueueMachine<C> {
     /// Whether the queue would refuse a message of this size, as far as that can be told without
     /// handing out what is ready.
     pub fn would_refuse(&self, bytes: u32) -> bool {
-        match (self.rules.at_limit, self.rules.kind) {
-            (AtLimit::DropHead | AtLimit::Nothing, _) => false,
-            (AtLimit::Refuse { .. }, QueueKind::Classic) => self.is_over(1, u64::from(bytes)),
-            (AtLimit::Refuse { .. }, QueueKind::Quorum) => self.refusing,
+        match self.rules.at_limit {
+            AtLimit::DropHead | AtLimit::Nothing => false,
+            AtLimit::Refuse { .. } => self.is_over(1, u64::from(bytes)),
         }
     }
 
@@ -40,9 +40,7 @@ impl<C: Clone> QueueMachine<C> {
         };
         while self.would_refuse(bytes) {
             match self.step(now, out) {
-                Step::Delivered { .. } | Step::Expired => {
-                    self.resume_taking();
-                }
+                Step::Delivered { .. } | Step::Expired => {}
                 Step::NoCredit | Step::Empty => return Admission::Refused { dead_letter },
             }
         }
@@ -52,29 +50,8 @@ impl<C: Clone> QueueMachine<C> {
     #[inline]
     pub(super) fn after_enqueue(&mut self, now: Timestamp, out: &mut Effects<C>) {
         if self.rules.is_limited() {
-            self.check_limits(now, out);
+            self.enforce_limits(now, out);
         }
-    }
-
-    fn check_limits(&mut self, now: Timestamp, out: &mut Effects<C>) {
-        match self.rules.at_limit {
-            AtLimit::DropHead => self.enforce_limits(now, out),
-            // A quorum queue takes the message that tips it.
-            AtLimit::Refuse { .. } => {
-                self.refusing = self.rules.kind == QueueKind::Quorum && self.tips(now, out);
-            }
-            AtLimit::Nothing => {}
-        }
-    }
-
-    fn tips(&mut self, now: Timestamp, out: &mut Effects<C>) -> bool {
-        while self.is_over(0, 0) {
-            match self.step(now, out) {
-                Step::Delivered { .. } | Step::Expired => {}
-                Step::NoCredit | Step::Empty => return true,
-            }
-        }
-        false
     }
 
     /// Drops heads until the queue is within its limits, if that is its way.
@@ -129,30 +106,5 @@ impl<C: Clone> QueueMachine<C> {
                 )
             }
         }
-    }
-
-    /// A quorum queue that refuses takes messages again when it is down to 80 % of its limits.
-    /// To be called after each change that may have brought it there.
-    // rabbitmq: queues, quorum reject-publish
-    #[inline]
-    pub(super) fn resume_taking(&mut self) {
-        if self.refusing {
-            self.refusing = self.is_above_resume();
-        }
-    }
-
-    fn is_above_resume(&self) -> bool {
-        if !matches!(self.rules.at_limit, AtLimit::Refuse { .. }) {
-            return false;
-        }
-        let (messages, bytes) = self.counted();
-        messages > resume_at(self.rules.max_length) || bytes > resume_at(self.rules.max_bytes)
-    }
-}
-
-fn resume_at(limit: u64) -> u64 {
-    match limit {
-        u64::MAX => u64::MAX,
-        limit => (u128::from(limit) * 4 / 5) as u64,
     }
 }

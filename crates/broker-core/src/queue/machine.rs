@@ -8,9 +8,12 @@ use super::dead_letters::DeadLetters;
 use super::delayed::Delayed;
 use super::effect::{Effect, Effects, Gone, Use};
 use super::entry::EntryId;
+use super::expiring::Expiring;
+use super::handle::Handle;
 use super::held::Holds;
 use super::leases::Leases;
 use super::message::{Message, State};
+use super::past::{Past, Pasts};
 use super::ready::Ready;
 use super::rotation::Rotation;
 use super::rules::{OnDeath, Rules};
@@ -23,7 +26,7 @@ use crate::time::{Millis, Timestamp};
 ///
 /// Calls cost O(1) a message, amortised, unless they say otherwise; memory follows what is live.
 #[derive(Debug)]
-pub struct QueueMachine<C> {
+pub struct QueueMachine<C: Handle> {
     pub(super) rules: Rules,
     pub(super) table: Table<C>,
     pub(super) ready: Ready,
@@ -32,6 +35,10 @@ pub struct QueueMachine<C> {
     pub(super) rotation: Rotation,
     pub(super) delayed: Option<Box<Delayed>>,
     pub(super) dead: Option<Box<DeadLetters>>,
+    /// What messages went through, while there is any that somebody held.
+    pub(super) pasts: Option<Box<Pasts>>,
+    /// What ends first, in a queue whose messages expire anywhere.
+    pub(super) expiring: Option<Box<Expiring>>,
     pub(super) amounts: Amounts,
     /// The single active consumer.
     pub(super) active: Option<u32>,
@@ -39,15 +46,13 @@ pub struct QueueMachine<C> {
     pub(super) late_from: Option<Timestamp>,
     pub(super) last_used: Timestamp,
     pub(super) late_settles: u64,
-    /// A quorum queue that refuses, until it is down to 80 %.
-    pub(super) refusing: bool,
     /// More is to be dropped than one call may.
     pub(super) trimming: bool,
     pub(super) expiry_told: bool,
     pub(super) had_consumers: bool,
 }
 
-impl<C: Clone> QueueMachine<C> {
+impl<C: Handle> QueueMachine<C> {
     /// An empty queue.
     pub fn new(kind: QueueKind, settings: &QueueSettings, now: Timestamp) -> Self {
         Self {
@@ -59,12 +64,13 @@ impl<C: Clone> QueueMachine<C> {
             rotation: Rotation::default(),
             delayed: None,
             dead: None,
+            pasts: None,
+            expiring: settings.expire_anywhere.then(Box::default),
             amounts: Amounts::default(),
             active: None,
             late_from: None,
             last_used: now,
             late_settles: 0,
-            refusing: false,
             trimming: false,
             expiry_told: false,
             had_consumers: false,
@@ -99,11 +105,11 @@ impl<C: Clone> QueueMachine<C> {
         // An argument only, and consumers were admitted under it.
         self.rules.single_active = single_active;
         self.reset_timeouts();
+        self.reset_expiring();
         if self.rules.on_death != OnDeath::KeepUntilConfirmed {
             self.drop_dead_letters(out);
         }
         self.enforce_limits(now, out);
-        self.resume_taking();
     }
 
     /// Removes at most `max` messages that are ready, held back or being dead-lettered, in this
@@ -121,7 +127,6 @@ impl<C: Clone> QueueMachine<C> {
         if self.dead.is_some() {
             self.send_dead_letters(out);
         }
-        self.resume_taking();
         purged
     }
 
@@ -194,8 +199,10 @@ impl<C: Clone> QueueMachine<C> {
         };
         message.state = state;
         self.amounts.ready.add(message.bytes);
+        let (level, expires_at) = (message.level, message.expires_at());
+        self.watch_expiry(place, expires_at);
         match state {
-            State::Requeued => self.ready.requeue(message.level, place),
+            State::Requeued => self.ready.requeue(level, place),
             _ => self.ready.give_back(place),
         }
     }
@@ -223,6 +230,7 @@ impl<C: Clone> QueueMachine<C> {
     /// The message leaves the queue.
     pub(super) fn forget_place(&mut self, place: Place, why: Gone, out: &mut Effects<C>) {
         self.take_out(place);
+        forget_past(&mut self.pasts, place);
         if let Some((id, message)) = self.table.remove(place) {
             out.push(Effect::Forget {
                 id,
@@ -239,12 +247,21 @@ impl<C: Clone> QueueMachine<C> {
             OnDeath::KeepUntilConfirmed if !self.too_many_dead(reason) => {
                 self.take_out(place);
                 self.place_dead(place, reason);
+                if let Some((id, message)) = self.table.cell_mut(place) {
+                    out.push(Effect::KeptDead {
+                        id,
+                        reason,
+                        delivery_count: message.delivery_count,
+                        acquired_count: message.acquired_count,
+                    });
+                }
                 self.send_dead_letters(out);
             }
             OnDeath::PublishOnce | OnDeath::KeepUntilConfirmed => {
                 self.take_out(place);
+                let past = forget_past(&mut self.pasts, place);
                 if let Some((id, message)) = self.table.remove(place) {
-                    out.push(dead_letter(id, message, reason));
+                    out.push(dead_letter(id, message, reason, past));
                 }
             }
         }
@@ -269,7 +286,12 @@ fn gone_by(reason: DeathReason) -> Gone {
 }
 
 /// A dead letter of a message that has left its queue.
-pub(super) fn dead_letter<C>(id: EntryId, message: Message<C>, reason: DeathReason) -> Effect<C> {
+pub(super) fn dead_letter<C>(
+    id: EntryId,
+    message: Message<C>,
+    reason: DeathReason,
+    past: Option<Past>,
+) -> Effect<C> {
     Effect::DeadLetter {
         id,
         content: message.content,
@@ -277,5 +299,17 @@ pub(super) fn dead_letter<C>(id: EntryId, message: Message<C>, reason: DeathReas
         delivery_count: message.delivery_count,
         acquired_count: message.acquired_count,
         kept: false,
+        past: past.map(Box::new),
     }
+}
+
+/// The message leaves the queue: what it went through goes along.
+#[inline]
+pub(super) fn forget_past(pasts: &mut Option<Box<Pasts>>, place: Place) -> Option<Past> {
+    let known = pasts.as_mut()?;
+    let past = known.take(place);
+    if known.is_empty() {
+        *pasts = None;
+    }
+    past
 }

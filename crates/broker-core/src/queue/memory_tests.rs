@@ -57,12 +57,11 @@ fn an_idle_queue_takes_less_than_a_kibibyte() {
 }
 
 #[test]
-fn a_ready_message_takes_64_bytes_and_an_unacked_one_96() {
+fn a_message_that_waits_takes_24_bytes_and_an_unacked_one_96() {
     let mut queue = queue(QueueKind::Classic);
     fill(&mut queue, 0..MANY);
     let ready_bytes = queue.memory_bytes() as u64 / MANY;
-    // Content is a word here; a line of places has up to twice the capacity that it needs.
-    assert!(ready_bytes <= 64, "{ready_bytes}");
+    assert!(ready_bytes <= 24, "{ready_bytes}");
     consume(&mut queue);
     assert_eq!(deliver_all(&mut queue).len() as u64, MANY);
     let unacked_bytes = queue.memory_bytes() as u64 / MANY;
@@ -142,4 +141,81 @@ fn acks_in_any_order_give_the_memory_back() {
     }
     assert_eq!(queue.counts().messages(), 0);
     assert!(queue.memory_bytes() < 4096, "{}", queue.memory_bytes());
+}
+
+/// A handle that can be put down only when it points to the disk.
+#[derive(Clone, Debug, PartialEq)]
+enum Somewhere {
+    InMemory(Box<u64>),
+    OnDisk(u64),
+}
+
+impl Handle for Somewhere {
+    type AtRest = u64;
+
+    fn at_rest(&self) -> Option<u64> {
+        match self {
+            Somewhere::InMemory(_) => None,
+            Somewhere::OnDisk(at) => Some(*at),
+        }
+    }
+
+    fn taken_up(at: u64) -> Self {
+        Somewhere::OnDisk(at)
+    }
+}
+
+#[test]
+fn messages_that_move_to_the_disk_are_put_down_and_come_back_as_they_were() {
+    let mut queue = QueueMachine::new(QueueKind::Quorum, &QueueSettings::default(), NOW);
+    let mut out = Vec::new();
+    for id in 1..=MANY {
+        let mut entry = Entry::new(EntryId(id), Somewhere::InMemory(Box::new(id)), 10);
+        entry.expires_at = (id > MANY / 2).then_some(Timestamp(id));
+        assert!(queue.restore(entry));
+    }
+    assert!(queue.memory_bytes() as u64 / MANY >= 48);
+    for id in 1..=MANY {
+        let before = queue.moved(EntryId(id), Somewhere::OnDisk(id * 3));
+        assert_eq!(before, Some(Somewhere::InMemory(Box::new(id))));
+    }
+    // Half of them with an expiry beside them.
+    assert!(queue.memory_bytes() as u64 / MANY <= 24 + 8 + 1);
+    // They move once more while they are put down.
+    for id in (1..=MANY).step_by(3) {
+        let before = queue.moved(EntryId(id), Somewhere::OnDisk(id * 4));
+        assert_eq!(before, Some(Somewhere::OnDisk(id * 3)));
+    }
+    assert!(queue.memory_bytes() as u64 / MANY <= 24 + 8 + 1);
+    let views: Vec<_> = queue.live_from(EntryId(0)).collect();
+    assert_eq!(views.len() as u64, MANY);
+    for view in views {
+        let id = view.id.0;
+        let factor = if id % 3 == 1 { 4 } else { 3 };
+        assert_eq!(*view.content, Somewhere::OnDisk(id * factor));
+        let expires_at = (id > MANY / 2).then_some(Timestamp(id));
+        assert_eq!((view.bytes, view.expires_at), (10, expires_at));
+    }
+    let mut gone = Vec::new();
+    queue.forget(&[EntryId(1_000)], &mut gone);
+    assert_eq!(gone, [Somewhere::OnDisk(4_000)]);
+    assert!(queue.entry(EntryId(1_000)).is_none());
+    assert!(queue.entry(EntryId(1_001)).is_some());
+    assert_eq!(queue.counts().ready, MANY - 1);
+    out.clear();
+    let mut budget = DispatchBudget {
+        messages: u32::MAX,
+        bytes: u64::MAX,
+    };
+    let mut consumer = Consumer::new(ConsumerId(1), HolderId(1), ConsumerTag::new("c"));
+    consumer.no_ack = true;
+    let later = Timestamp(1);
+    queue
+        .add_consumer(later, consumer, &mut out)
+        .expect("the first consumer");
+    queue.dispatch(later, &mut budget, &mut out);
+    let delivered = out
+        .iter()
+        .filter(|effect| matches!(effect, Effect::Deliver(_)));
+    assert_eq!(delivered.count() as u64, MANY - 1);
 }

@@ -20,8 +20,14 @@ pub(super) enum State {
     Dead(DeathReason),
 }
 
+impl State {
+    pub(super) fn is_ready(self) -> bool {
+        matches!(self, State::Ready | State::Requeued | State::Returned)
+    }
+}
+
 /// A live message without its id.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Message<C> {
     pub(super) content: C,
     /// `NEVER` when it does not expire.

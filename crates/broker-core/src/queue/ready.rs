@@ -6,59 +6,114 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
+use super::handle::Handle;
 use super::message::State;
 use super::table::{Place, Table};
 
-/// Capacity, in places, that an emptied line keeps.
-const KEPT_PLACES: usize = 16;
+/// Capacity, in runs, that an emptied line keeps.
+const KEPT_RUNS: usize = 8;
+/// Stale places that are not worth a pass over the line.
+const KEPT_STALE: u64 = 16;
 
-/// Places in order. Messages that leave out of turn stay as stale places until they reach the
-/// front or outnumber the others.
+/// Places that were given one after the other.
+#[derive(Clone, Copy, Debug)]
+struct Run {
+    first: Place,
+    len: u64,
+}
+
+impl Run {
+    fn places(self) -> impl Iterator<Item = Place> {
+        (0..self.len).map(move |number| self.first.plus(number))
+    }
+}
+
+/// Places in order, as runs: a deep queue that nobody consumes is one. Messages that leave out of turn
+/// stay as stale places until they reach the front or outnumber the others.
 #[derive(Debug)]
 struct Line {
-    places: VecDeque<Place>,
-    stale: usize,
+    runs: VecDeque<Run>,
+    places: u64,
+    stale: u64,
     state: State,
 }
 
 impl Line {
     fn new(state: State) -> Self {
         Self {
-            places: VecDeque::new(),
+            runs: VecDeque::new(),
+            places: 0,
             stale: 0,
             state,
         }
     }
 
-    fn len(&self) -> usize {
-        self.places.len() - self.stale
+    fn len(&self) -> u64 {
+        self.places - self.stale
     }
 
-    fn belongs<C>(&self, table: &Table<C>, place: Place) -> bool {
+    fn front(&self) -> Option<Place> {
+        self.runs.front().map(|run| run.first)
+    }
+
+    #[inline]
+    fn push(&mut self, place: Place) {
+        self.places += 1;
+        match self.runs.back_mut() {
+            Some(run) if run.first.plus(run.len) == place => run.len += 1,
+            _ => self.runs.push_back(Run {
+                first: place,
+                len: 1,
+            }),
+        }
+    }
+
+    #[inline]
+    fn pop_front(&mut self) {
+        let Some(run) = self.runs.front_mut() else {
+            return;
+        };
+        self.places -= 1;
+        run.first = run.first.plus(1);
+        run.len -= 1;
+        if run.len == 0 {
+            self.runs.pop_front();
+            self.shrink();
+        }
+    }
+
+    fn belongs<C: Handle>(&self, table: &Table<C>, place: Place) -> bool {
         table
             .get(place)
             .is_some_and(|message| message.state == self.state)
     }
 
     /// Notes that a message of this line has left out of turn.
-    fn leave<C>(&mut self, table: &Table<C>) {
+    fn leave<C: Handle>(&mut self, table: &Table<C>) {
         self.stale += 1;
         self.trim(table);
-        if self.stale > KEPT_PLACES && self.stale * 2 > self.places.len() {
-            let state = self.state;
-            self.places
-                .retain(|place| table.get(*place).is_some_and(|m| m.state == state));
-            self.stale = 0;
+        if self.stale > KEPT_STALE && self.stale * 2 > self.places {
+            self.drop_stale(table);
         }
-        self.shrink();
+    }
+
+    fn drop_stale<C: Handle>(&mut self, table: &Table<C>) {
+        (self.places, self.stale) = (0, 0);
+        for run in std::mem::take(&mut self.runs) {
+            for place in run.places() {
+                if self.belongs(table, place) {
+                    self.push(place);
+                }
+            }
+        }
     }
 
     /// Makes the front a live place.
-    fn trim<C>(&mut self, table: &Table<C>) {
+    fn trim<C: Handle>(&mut self, table: &Table<C>) {
         while self.stale > 0 {
-            match self.places.front() {
-                Some(front) if !self.belongs(table, *front) => {
-                    self.places.pop_front();
+            match self.front() {
+                Some(front) if !self.belongs(table, front) => {
+                    self.pop_front();
                     self.stale -= 1;
                 }
                 _ => return,
@@ -66,23 +121,22 @@ impl Line {
         }
     }
 
-    fn pop<C>(&mut self, table: &Table<C>) {
-        self.places.pop_front();
+    fn pop<C: Handle>(&mut self, table: &Table<C>) {
+        self.pop_front();
         if self.stale > 0 {
             self.trim(table);
-        }
-        // Seldom enough to cost nothing, often enough to follow a falling line.
-        if self.places.len().is_multiple_of(KEPT_PLACES) {
-            self.shrink();
         }
     }
 
     fn shrink(&mut self) {
-        let capacity = self.places.capacity();
-        if capacity > KEPT_PLACES && self.places.len() * 4 < capacity {
-            self.places
-                .shrink_to(KEPT_PLACES.max(self.places.len() * 2));
+        let capacity = self.runs.capacity();
+        if capacity > KEPT_RUNS && self.runs.len() * 4 < capacity {
+            self.runs.shrink_to(KEPT_RUNS.max(self.runs.len() * 2));
         }
+    }
+
+    fn memory_bytes(&self) -> usize {
+        self.runs.capacity() * size_of::<Run>()
     }
 }
 
@@ -155,7 +209,7 @@ impl Ready {
 
     /// A message for the first time; its place is the latest of all.
     pub(super) fn push(&mut self, priority: u8, place: Place) {
-        self.level(priority).line.places.push_back(place);
+        self.level(priority).line.push(place);
     }
 
     /// A message that goes back to its old place.
@@ -165,14 +219,14 @@ impl Ready {
 
     /// A message that goes in front of all levels, behind those that were returned before.
     pub(super) fn give_back(&mut self, place: Place) {
-        self.returned.places.push_back(place);
+        self.returned.push(place);
     }
 
     /// The next message.
     pub(super) fn head(&self) -> Option<Head> {
-        if let Some(place) = self.returned.places.front() {
+        if let Some(place) = self.returned.front() {
             return Some(Head {
-                place: *place,
+                place,
                 source: Source::Returned,
             });
         }
@@ -184,9 +238,8 @@ impl Ready {
 
     /// The heads of returns and of each level: the only ones that expire.
     pub(super) fn heads(&self) -> impl Iterator<Item = Head> {
-        let returned = self.returned.places.front();
-        let returned = returned.map(|place| Head {
-            place: *place,
+        let returned = self.returned.front().map(|place| Head {
+            place,
             source: Source::Returned,
         });
         let levels = self.levels.iter().enumerate();
@@ -196,7 +249,7 @@ impl Ready {
     }
 
     /// Takes a head out, whatever its message is by then.
-    pub(super) fn take<C>(&mut self, head: Head, table: &Table<C>) {
+    pub(super) fn take<C: Handle>(&mut self, head: Head, table: &Table<C>) {
         match head.source {
             Source::Returned => self.returned.pop(table),
             Source::Requeued(at) => {
@@ -208,7 +261,13 @@ impl Ready {
 
     /// A ready message leaves out of turn. `state` is what it was; the table knows it no more
     /// as that.
-    pub(super) fn leave<C>(&mut self, state: State, priority: u8, place: Place, table: &Table<C>) {
+    pub(super) fn leave<C: Handle>(
+        &mut self,
+        state: State,
+        priority: u8,
+        place: Place,
+        table: &Table<C>,
+    ) {
         match state {
             State::Ready => self.level(priority).line.leave(table),
             State::Returned => self.returned.leave(table),
@@ -220,7 +279,7 @@ impl Ready {
     }
 
     pub(super) fn returned(&self) -> u64 {
-        self.returned.len() as u64
+        self.returned.len()
     }
 
     /// Ready messages of each level that has any, from the highest; returned ones are apart.
@@ -228,7 +287,7 @@ impl Ready {
         let counted = self.levels.iter().map(|level| {
             (
                 level.priority,
-                (level.line.len() + level.requeued.len()) as u64,
+                level.line.len() + level.requeued.len() as u64,
             )
         });
         counted.filter(|(_, messages)| *messages > 0)
@@ -236,16 +295,16 @@ impl Ready {
 
     pub(super) fn memory_bytes(&self) -> usize {
         let lines = self.levels.iter().map(|level| {
-            let places = level.line.places.capacity() + level.requeued.len() * 2;
-            places * size_of::<Place>() + size_of::<Level>()
+            let requeued = level.requeued.len() * 2 * size_of::<Place>();
+            level.line.memory_bytes() + requeued + size_of::<Level>()
         });
-        lines.sum::<usize>() + self.returned.places.capacity() * size_of::<Place>()
+        lines.sum::<usize>() + self.returned.memory_bytes()
     }
 }
 
 impl Level {
     fn head(&self, at: usize) -> Option<Head> {
-        let in_line = self.line.places.front().copied();
+        let in_line = self.line.front();
         let Some(requeued) = self.requeued.first().copied() else {
             return Some(Head {
                 place: in_line?,

@@ -3,14 +3,17 @@
 //! A follower restores, forgets and returns as the log says; when it becomes the leader it has
 //! the messages in the right order and nobody holds any.
 
+use std::borrow::Cow;
+
 use super::entry::{ConsumerId, Entry, EntryId, EntryState, EntryView, HolderId};
-use super::machine::QueueMachine;
+use super::handle::Handle;
+use super::machine::{QueueMachine, forget_past};
 use super::message::{Message, State};
 use super::table::Place;
 use crate::dead_letter::DeathReason;
 use crate::time::Timestamp;
 
-impl<C: Clone> QueueMachine<C> {
+impl<C: Handle> QueueMachine<C> {
     /// Puts a message in as it is: no limit, no time to live, no refusal. Answers whether its id
     /// was new; ids must increase.
     pub fn restore(&mut self, entry: Entry<C>) -> bool {
@@ -36,6 +39,7 @@ impl<C: Clone> QueueMachine<C> {
             };
             let lease = self.lease_of(place);
             self.take_out(place);
+            forget_past(&mut self.pasts, place);
             if let Some((_, message)) = self.table.remove(place) {
                 gone.push(message.content);
             }
@@ -44,7 +48,6 @@ impl<C: Clone> QueueMachine<C> {
             }
         }
         self.repack_holds();
-        self.resume_taking();
     }
 
     /// A message came back with these counts, held back until `until`. Answers whether it is
@@ -80,15 +83,40 @@ impl<C: Clone> QueueMachine<C> {
         true
     }
 
+    /// A message may have been handed out before, and nobody knows: it counts as acquired once and
+    /// keeps its place, so that a restart does not change the order of what was never out.
+    pub fn maybe_acquired(&mut self, id: EntryId) {
+        let place = self.table.find(id);
+        if let Some(message) = place.and_then(|place| self.table.get_mut(place)) {
+            message.acquired_count = message.acquired_count.max(1);
+        }
+    }
+
     /// A message waits for the confirms of its dead letter. It is published again by the next
     /// dispatch. Answers whether it is there.
-    pub fn restore_dead_letter(&mut self, id: EntryId, reason: DeathReason) -> bool {
+    pub fn restore_dead_letter(
+        &mut self,
+        id: EntryId,
+        reason: DeathReason,
+        delivery_count: u32,
+        acquired_count: u32,
+    ) -> bool {
         let Some(place) = self.table.find(id) else {
             return false;
         };
-        self.move_out(place, |_| {});
+        self.move_out(place, |message| {
+            message.delivery_count = delivery_count;
+            message.acquired_count = acquired_count;
+        });
         self.place_dead(place, reason);
         true
+    }
+
+    /// What a consumer holds, in order of hand-out; `None` when there is no such consumer.
+    pub fn held_of(&self, consumer: ConsumerId) -> Option<Vec<EntryId>> {
+        let lease = self.leases.find(consumer)?;
+        let places = self.held_places(lease).into_iter();
+        Some(places.filter_map(|place| self.table.id_at(place)).collect())
     }
 
     /// Ready messages are held again by a channel that held them before this member led.
@@ -119,7 +147,6 @@ impl<C: Clone> QueueMachine<C> {
             }
         }
         self.leases.end_if_idle(lease);
-        self.resume_taking();
         held
     }
 
@@ -148,12 +175,11 @@ impl<C: Clone> QueueMachine<C> {
         Some(self.view(id, self.table.get(place)?))
     }
 
-    /// Where a live message is, to be changed when storage moves it.
-    pub fn content_mut(&mut self, id: EntryId) -> Option<&mut C> {
-        let place = self.table.find(id)?;
-        self.table
-            .get_mut(place)
-            .map(|message| &mut message.content)
+    /// Storage has moved a live message: replaces its handle and answers the one that it had; nothing
+    /// when the message is gone.
+    pub fn moved(&mut self, id: EntryId, content: C) -> Option<C> {
+        let spot = self.table.spot(id)?;
+        self.table.replace_content(spot, content)
     }
 
     /// Live messages with this id or a later one, in order: a checkpoint takes them in slices.
@@ -163,11 +189,17 @@ impl<C: Clone> QueueMachine<C> {
             .map(|(id, message)| self.view(id, message))
     }
 
-    fn view<'a>(&self, id: EntryId, message: &'a Message<C>) -> EntryView<'a, C> {
+    fn due_of(&self, id: EntryId) -> Option<Timestamp> {
+        self.delayed.as_ref()?.due_of(self.table.look_up(id)?)
+    }
+
+    fn view<'a>(&self, id: EntryId, message: Cow<'a, Message<C>>) -> EntryView<'a, C> {
         let state = match message.state {
             State::Ready | State::Requeued | State::Returned => EntryState::Ready,
-            State::Delayed => EntryState::Delayed,
-            State::Dead(_) => EntryState::DeadLettering,
+            State::Delayed => EntryState::Delayed {
+                until: self.due_of(id).unwrap_or_default(),
+            },
+            State::Dead(reason) => EntryState::DeadLettering { reason },
             State::Held(hold) => {
                 let hold = self.holds.get(hold);
                 let lease = self.leases.get(hold.lease);
@@ -180,7 +212,6 @@ impl<C: Clone> QueueMachine<C> {
         };
         EntryView {
             id,
-            content: &message.content,
             bytes: message.bytes,
             priority: message.level,
             persistent: message.persistent,
@@ -188,6 +219,10 @@ impl<C: Clone> QueueMachine<C> {
             delivery_count: message.delivery_count,
             acquired_count: message.acquired_count,
             state,
+            content: match message {
+                Cow::Borrowed(message) => Cow::Borrowed(&message.content),
+                Cow::Owned(message) => Cow::Owned(message.content),
+            },
         }
     }
 }

@@ -8,7 +8,9 @@
 //! c1:a          delivered to consumer c1            c1:a*(2,3)    again: delivery count 2, acquired 3
 //! h1:a          fetched by channel h1               a!acked       gone, and why
 //! a~expired     dead-lettered once, and why         a~~expired    dead-lettered and kept
+//! a~expired[bad]  with the application's reason
 //! a^  a^+100    came back, held back for 100 ms     a/overflow    refused
+//! a=expired     kept for its dead letter    poison(c1,a,11)   given back too often
 //! late(c1,a,1,close)  timed out                     c1!cancelled  active(c1)  queue-expired
 //! ```
 
@@ -122,6 +124,11 @@ impl Stage {
                 let (holder, id) = (self.holder(rest[0]), self.ids[rest[1]]);
                 assert!(self.queue.extend(self.now, holder, id));
             }
+            "reason" => {
+                let (holder, id) = (self.holder(rest[0]), self.ids[rest[1]]);
+                assert!(self.queue.note_reason(holder, id, rest[2]));
+            }
+            "retry-dead-letters" => self.queue.retry_dead_letters(&mut self.out),
             "touch" => self.queue.touch(self.now, Use::Declare),
             "advance" => self.advance(number(rest[0])),
             "purge" => drop(self.queue.purge(u32::MAX, &mut self.out)),
@@ -149,10 +156,13 @@ impl Stage {
             }
             "returned" => {
                 let (delivered, acquired) = (number(rest[1]) as u32, number(rest[2]) as u32);
-                assert!(
-                    self.queue
-                        .returned(self.ids[rest[0]], delivered, acquired, None)
-                );
+                let until = rest.get(3).map(|span| self.now + Millis(number(span)));
+                let id = self.ids[rest[0]];
+                assert!(self.queue.returned(id, delivered, acquired, until));
+                return;
+            }
+            "maybe-acquired" => {
+                self.queue.maybe_acquired(self.ids[rest[0]]);
                 return;
             }
             "hold-again" => {
@@ -200,22 +210,22 @@ impl Stage {
                     s.delivery_limit_counts = DeliveryLimitCounts::parse(value).expect(value);
                 }
                 "timeout" => s.consumer_timeout_ms = limit(value),
+                "expire-anywhere" => s.expire_anywhere = value != "no",
+                "poison" => s.poison_loop_returns = limit(value).map(|limit| limit as u32),
                 "action" => {
                     s.consumer_timeout_action = ConsumerTimeoutAction::parse(value).expect(value);
                 }
+                "retry" if value == "none" => s.delayed_retry = None,
                 "retry" => {
                     let parts: Vec<&str> = value.split(',').collect();
-                    let kind = match parts[0] {
-                        "all" => DelayedRetryKind::All,
-                        "failed" => DelayedRetryKind::Failed,
-                        "returned" => DelayedRetryKind::Returned,
-                        other => panic!("no kind of retry {other}"),
-                    };
+                    let kind = DelayedRetryKind::parse(parts[0]).expect(value);
                     let (min_ms, max_ms) = (number(parts[1]), number(parts[2]));
                     s.delayed_retry = Some(DelayedRetry {
                         kind,
                         min_ms,
                         max_ms,
+                        multiplier_permille: parts.get(3).map(|n| number(n) as u32),
+                        jitter_percent: parts.get(4).map_or(0, |n| number(n) as u8),
                     });
                 }
                 other => panic!("no setting {other}"),
@@ -443,6 +453,7 @@ impl Stage {
                 kept,
                 delivery_count,
                 acquired_count,
+                past,
                 ..
             } => {
                 let how = if *kept { "~~" } else { "~" };
@@ -450,7 +461,22 @@ impl Stage {
                     (0, 0) => String::new(),
                     (delivered, acquired) => format!("({delivered},{acquired})"),
                 };
-                format!("{content}{how}{}{counts}", reason.name())
+                let said = past.as_ref().and_then(|past| past.reason.as_deref());
+                let said = said.map_or(String::new(), |said| format!("[{said}]"));
+                format!("{content}{how}{}{counts}{said}", reason.name())
+            }
+            Effect::KeptDead { id, reason, .. } => {
+                format!("{}={}", self.entry_name(*id), reason.name())
+            }
+            Effect::PoisonLoop {
+                id,
+                holder,
+                consumer,
+                returns,
+            } => {
+                let who = consumer.as_ref().map(ConsumerTag::as_str);
+                let who = who.unwrap_or_else(|| self.holder_name(*holder));
+                format!("poison({who},{},{returns})", self.entry_name(*id))
             }
             Effect::Returned { id, until, .. } => {
                 let name = self.entry_name(*id);
@@ -504,8 +530,8 @@ impl Stage {
             match entry.state {
                 EntryState::Ready => ready += 1,
                 EntryState::Unacked { .. } => unacked += 1,
-                EntryState::Delayed => delayed += 1,
-                EntryState::DeadLettering => dead += 1,
+                EntryState::Delayed { .. } => delayed += 1,
+                EntryState::DeadLettering { .. } => dead += 1,
             }
         }
         let seen = (

@@ -7,6 +7,7 @@ mod delivery_limit;
 mod expiry;
 mod limits;
 mod order;
+mod poison;
 mod recovery;
 mod single_active;
 mod timeouts;

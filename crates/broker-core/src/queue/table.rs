@@ -6,12 +6,15 @@
 //! delivery.
 
 mod chunk;
+mod resting;
 #[cfg(test)]
 mod tests;
 
+use std::borrow::Cow;
 use std::collections::VecDeque;
 
 use super::entry::EntryId;
+use super::handle::Handle;
 use super::message::Message;
 use chunk::Chunk;
 
@@ -33,6 +36,17 @@ const KEPT_CHUNKS: usize = 4;
 pub(super) struct Place(u64);
 
 impl Place {
+    /// The first places that a table gives.
+    #[cfg(test)]
+    pub(super) fn first(count: u64) -> impl Iterator<Item = Place> {
+        (0..count).map(Place)
+    }
+
+    /// The place that is given `count` places later.
+    pub(super) fn plus(self, count: u64) -> Place {
+        Place(self.0 + count)
+    }
+
     fn chunk(self) -> u64 {
         self.0 / CHUNK_LEN
     }
@@ -50,7 +64,7 @@ pub(super) struct Spot {
 }
 
 #[derive(Debug)]
-pub(super) struct Table<C> {
+pub(super) struct Table<C: Handle> {
     chunks: VecDeque<Chunk<C>>,
     next: Place,
     /// The last place found by id: settles come in order of delivery, so the next is often
@@ -64,7 +78,7 @@ pub(super) struct Table<C> {
     burst: u8,
 }
 
-impl<C> Table<C> {
+impl<C: Handle> Table<C> {
     pub(super) fn new() -> Self {
         Self {
             chunks: VecDeque::new(),
@@ -107,9 +121,30 @@ impl<C> Table<C> {
             chunk.push(id, message);
         }
         if u64::from(place.slot()) + 1 == CHUNK_LEN {
-            self.tidy(self.chunks.len() - 1);
+            self.chunk_is_full();
         }
         place
+    }
+
+    #[inline(never)]
+    fn chunk_is_full(&mut self) {
+        let last = self.chunks.len() - 1;
+        self.tidy(last);
+        // Tidying may have removed it.
+        if let Some(chunk) = self.chunks.get_mut(last) {
+            chunk.rest();
+        }
+    }
+
+    /// Gives a message another handle and answers the one that it had. With the last message of a chunk
+    /// the whole chunk may be put down: handles change in the order of the messages, mostly.
+    pub(super) fn replace_content(&mut self, spot: Spot, content: C) -> Option<C> {
+        let chunk = self.chunks.get_mut(spot.chunk)?;
+        let before = chunk.replace_content(spot.cell, content)?;
+        if spot.cell as u64 + 1 == CHUNK_LEN {
+            chunk.rest();
+        }
+        Some(before)
     }
 
     #[inline(never)]
@@ -206,7 +241,7 @@ impl<C> Table<C> {
 
     /// The message of a spot, with its id.
     #[inline]
-    pub(super) fn at(&self, spot: Spot) -> Option<(EntryId, &Message<C>)> {
+    pub(super) fn at(&self, spot: Spot) -> Option<(EntryId, Cow<'_, Message<C>>)> {
         self.chunks[spot.chunk].at(spot.cell)
     }
 
@@ -228,7 +263,7 @@ impl<C> Table<C> {
         Some(taken)
     }
 
-    pub(super) fn get(&self, place: Place) -> Option<&Message<C>> {
+    pub(super) fn get(&self, place: Place) -> Option<Cow<'_, Message<C>>> {
         self.at(self.locate(place)?).map(|(_, message)| message)
     }
 
@@ -288,12 +323,24 @@ impl<C> Table<C> {
     }
 
     /// Live messages with this id or a later one, in order.
-    pub(super) fn iter_from(&self, id: EntryId) -> impl Iterator<Item = (EntryId, &Message<C>)> {
+    pub(super) fn iter_from(
+        &self,
+        id: EntryId,
+    ) -> impl Iterator<Item = (EntryId, Cow<'_, Message<C>>)> {
         let after = self.chunks.partition_point(|chunk| chunk.first_id <= id);
         let chunks = self.chunks.range(after.saturating_sub(1)..);
         chunks
             .flat_map(Chunk::iter)
             .skip_while(move |(entry, _)| *entry < id)
+    }
+
+    /// Live messages with their places, in order.
+    pub(super) fn places(&self) -> impl Iterator<Item = (Place, Cow<'_, Message<C>>)> {
+        self.chunks.iter().flat_map(|chunk| {
+            let first = chunk.number * CHUNK_LEN;
+            let slots = chunk.iter_slots();
+            slots.map(move |(slot, message)| (Place(first + u64::from(slot)), message))
+        })
     }
 
     /// Bytes that the table takes, contents not counted beyond their own size.

@@ -1,7 +1,7 @@
 //! What a refusal means on the wire and in the log: reply code, scope, fault. Each kind of refusal is
 //! named once for each; texts are not known here.
 
-use super::Refusal;
+use super::{Refusal, TenantThing};
 
 /// The reply codes of AMQP that a refusal can carry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -63,6 +63,7 @@ impl Refusal {
         use Refusal as R;
         match self {
             R::AccessRefused { .. }
+            | R::BuiltInExchange { .. }
             | R::DefaultExchange
             | R::DeletionOfSystemExchange { .. }
             | R::ExclusiveUse { .. }
@@ -87,7 +88,11 @@ impl Refusal {
             | R::Shutdown
             | R::UserDeleted { .. }
             | R::VhostDeleted { .. } => RefusalCode::ConnectionForced,
-            R::ChannelMaxReached { .. }
+            R::TenantLimit {
+                what: TenantThing::Channel | TenantThing::ConnectionRate,
+                ..
+            }
+            | R::ChannelMaxReached { .. }
             | R::ConsumerTagInUse { .. }
             | R::ConsumersPerChannel { .. }
             | R::NodeChannelLimit { .. }
@@ -101,7 +106,8 @@ impl Refusal {
             | R::ImmediateNotSupported
             | R::PrefetchSizeNotSupported { .. }
             | R::QueueTypeNotImplemented { .. }
-            | R::RecoverWithoutRequeue => RefusalCode::NotImplemented,
+            | R::RecoverWithoutRequeue
+            | R::VolatileQueueGet { .. } => RefusalCode::NotImplemented,
             R::Broken { .. } | R::DeprecatedFeature { .. } | R::VhostDown { .. } => {
                 RefusalCode::InternalError
             }
@@ -131,6 +137,7 @@ impl Refusal {
         match self {
             R::ConsumerTagInUse { .. }
             | R::ConfirmAfterTx
+            | R::DoorMessage { .. }
             | R::InvalidCarbonCopy { .. }
             | R::InvalidExpiration { .. }
             | R::NotTransactional
@@ -141,6 +148,7 @@ impl Refusal {
             | R::UnknownDeliveryTag { .. }
             | R::UserIdMismatch { .. } => Fault::Protocol,
             R::AccessRefused { .. }
+            | R::BuiltInExchange { .. }
             | R::DefaultExchange
             | R::DeletionOfSystemExchange { .. }
             | R::ExclusiveUse { .. }
@@ -153,7 +161,9 @@ impl Refusal {
             | R::TopicAccessRefused { .. }
             | R::VhostAccessRefused { .. }
             | R::VhostProtected { .. }
-            | R::VolatileQueueBinding => Fault::Forbidden,
+            | R::VolatileQueueBinding
+            | R::VolatileQueueConsume { .. }
+            | R::VolatileQueueGet { .. } => Fault::Forbidden,
             R::ChannelMaxReached { .. }
             | R::ClusterExchangeLimit { .. }
             | R::ClusterQueueLimit { .. }
@@ -163,6 +173,7 @@ impl Refusal {
             | R::NodeChannelLimit { .. }
             | R::NodeConnectionLimit { .. }
             | R::TableFull { .. }
+            | R::TenantLimit { .. }
             | R::UserChannelLimit { .. }
             | R::UserConnectionLimit { .. }
             | R::VhostConnectionLimit { .. }

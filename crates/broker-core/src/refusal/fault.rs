@@ -5,9 +5,9 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::names::VhostName;
+use crate::names::{UserName, VhostName};
 use crate::settings::QueueKind;
-use crate::term::Term;
+use crate::term::{Binary, Term};
 
 /// What may be done to a resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -120,6 +120,12 @@ pub enum ArgumentFault {
     /// A value of the wrong type.
     #[error("{{unacceptable_type,{0}}}")]
     UnacceptableType(Box<str>),
+    /// A word that is none of those that this argument takes.
+    #[error("\"unknown word '{0}'\"")]
+    UnknownWord(Box<str>),
+    /// A multiplier that is no number, below one or too large.
+    #[error("\"expected a number from 1 to {0}\"")]
+    Multiplier(u32),
     /// A queue type that is none.
     #[error("\"unsupported queue type '{0}'\"")]
     UnsupportedQueueType(Box<str>),
@@ -141,6 +147,12 @@ pub enum DeclareDifference {
         received: Box<str>,
         current: Box<str>,
     },
+    /// The request has a void.
+    #[error("received none but current is '{current}'")]
+    VoidReceived { current: Box<str> },
+    /// The existing object has a void.
+    #[error("received '{received}' but current is none")]
+    VoidCurrent { received: Box<str> },
     /// Only the request has it.
     #[error("received the value '{value}' of type '{type_name}' but current is none")]
     OnlyReceived {
@@ -198,7 +210,7 @@ pub enum BindingFault {
     },
     /// `x-match` is an unknown word.
     #[error(
-        "Invalid x-match field value <<\"{0}\">>; expected all, any, all-with-x, or any-with-x"
+        "Invalid x-match field value {}; expected all, any, all-with-x, or any-with-x", Binary(.0)
     )]
     HeadersMatchValue(Box<str>),
     /// An exchange type that takes no binding keys.
@@ -310,4 +322,38 @@ pub enum LimitFault {
     /// Names of no limit.
     #[error("Unrecognised terms {} in limits", Term::pairs(.0))]
     Unknown(Vec<(Box<str>, Term)>),
+}
+
+/// Who has a limit.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, thiserror::Error, Serialize, Deserialize)]
+pub enum Tenant {
+    /// A user.
+    #[error("user '{0}'")]
+    User(UserName),
+    /// A vhost.
+    #[error("vhost '{0}'")]
+    Vhost(VhostName),
+}
+
+/// What is limited.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error, Serialize, Deserialize)]
+pub enum TenantThing {
+    /// Open channels.
+    #[error("channel")]
+    Channel,
+    /// Consumers.
+    #[error("consumer")]
+    Consumer,
+    /// Bytes of a message's body.
+    #[error("message size")]
+    MessageSize,
+    /// Connections opened in a second.
+    #[error("connection rate")]
+    ConnectionRate,
+    /// Messages published in a second.
+    #[error("publish rate")]
+    PublishRate,
+    /// Bytes of bodies published in a second.
+    #[error("publish bytes rate")]
+    PublishBytesRate,
 }

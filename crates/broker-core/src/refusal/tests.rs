@@ -102,6 +102,21 @@ fn what_is_not_allowed_is_403() {
         "write access to topic 'other' in exchange 'w-x' in vhost 'ref' refused for user 'lim'",
     );
     on_channel(
+        Refusal::BuiltInExchange {
+            exchange: "sluicemq.reason".into(),
+        },
+        403,
+        "exchange 'sluicemq.reason' is built in and cannot be declared",
+    );
+    on_channel(
+        Refusal::DoorMessage {
+            exchange: "sluicemq.deadline".into(),
+            why: "header 'delivery-tag' is missing".into(),
+        },
+        406,
+        "message for exchange 'sluicemq.deadline' not understood: header 'delivery-tag' is missing",
+    );
+    on_channel(
         Refusal::DefaultExchange,
         403,
         "operation not permitted on the default exchange",

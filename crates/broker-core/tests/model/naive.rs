@@ -27,6 +27,9 @@ pub(crate) enum Where {
     Dead,
 }
 
+/// A channel and the consumer on it, if it was one.
+pub(crate) type Giver = (HolderId, Option<ConsumerId>);
+
 #[derive(Clone, Debug)]
 pub(crate) struct Item {
     pub(crate) level: u8,
@@ -34,6 +37,10 @@ pub(crate) struct Item {
     pub(crate) expires_at: Option<Timestamp>,
     pub(crate) delivery_count: u32,
     pub(crate) acquired_count: u32,
+    /// Whose returns they were, one after the other.
+    pub(crate) givers: Vec<Giver>,
+    /// Who had it last.
+    pub(crate) giver: Option<Giver>,
     /// The how-manyth return of the queue its last one was.
     pub(crate) turn: u64,
     pub(crate) place: Where,
@@ -82,6 +89,8 @@ pub(crate) struct Naive {
     pub(crate) sent: Vec<EntryId>,
     /// Those that wait for their next try.
     pub(crate) resting: BTreeMap<EntryId, Timestamp>,
+    /// The message of the last report of a poison loop, until its return is judged.
+    poison: Option<EntryId>,
 }
 
 impl Naive {
@@ -97,6 +106,7 @@ impl Naive {
             returns: 0,
             sent: Vec::new(),
             resting: BTreeMap::new(),
+            poison: None,
         }
     }
 
@@ -266,6 +276,32 @@ impl Naive {
                 let counts = (*delivery_count, *acquired_count);
                 self.dead_lettered(call, *id, *reason, counts, *kept);
             }
+            Effect::KeptDead {
+                id,
+                reason,
+                delivery_count,
+                acquired_count,
+            } => {
+                let at_least_once = DeadLetterStrategy::AtLeastOnce;
+                assert_eq!(self.settings.dead_letter_strategy, at_least_once);
+                assert!(self.settings.dead_letter_exchange.is_some());
+                self.may_die(call, *id, *reason);
+                let item = self.items.get_mut(id).expect("live");
+                let counts = (item.delivery_count, item.acquired_count);
+                assert_eq!((*delivery_count, *acquired_count), counts);
+                item.place = Where::Dead;
+            }
+            Effect::PoisonLoop {
+                id,
+                holder,
+                returns,
+                ..
+            } => {
+                let giver = self.items[id].giver.expect("somebody had it");
+                assert_eq!(giver.0, *holder);
+                assert_eq!(Some(*returns - 1), self.settings.poison_loop_returns);
+                assert_eq!(self.poison.replace(*id), None);
+            }
             Effect::Returned {
                 id,
                 delivery_count,
@@ -321,9 +357,11 @@ impl Naive {
         self.items[&id].expires_at.is_some_and(|at| at <= self.now)
     }
 
-    /// A fetch does not take what ends within the millisecond that waiting consumers have.
+    /// A fetch does not take what ends within the millisecond that waiting consumers have, nor does
+    /// a return give it to them a second time.
     fn may_expire(&self, call: &Call, id: EntryId) -> bool {
-        let grace = Millis(u64::from(*call == Call::Get));
+        let returns = matches!(call, Call::Requeue(..) | Call::Detach(..) | Call::Deadline);
+        let grace = Millis(u64::from(*call == Call::Get || returns));
         self.items[&id]
             .expires_at
             .is_some_and(|at| at <= self.now + grace)
@@ -364,7 +402,9 @@ impl Naive {
             return;
         }
         let (holder, consumer, since) = (delivery.holder, delivery.consumer, self.now);
-        self.items.get_mut(&id).expect("live").place = Where::Held {
+        let item = self.items.get_mut(&id).expect("live");
+        item.giver = Some((holder, consumer));
+        item.place = Where::Held {
             holder,
             consumer,
             since,
@@ -415,8 +455,10 @@ impl Naive {
     fn may_die(&mut self, call: &Call, id: EntryId, reason: DeathReason) {
         match reason {
             DeathReason::Expired => {
+                let is_ready = matches!(self.items[&id].place, Where::Ready | Where::Returned(_));
+                let anywhere = self.settings.expire_anywhere && is_ready;
                 assert!(
-                    self.may_expire(call, id) && self.heads().contains(&id),
+                    self.may_expire(call, id) && (anywhere || self.heads().contains(&id)),
                     "no expired head"
                 );
             }
@@ -437,7 +479,8 @@ impl Naive {
                 };
                 assert!(ids.contains(&id) && self.is_held(id));
                 let item = self.items.get_mut(&id).expect("live");
-                item.acquired_count += 1;
+                let always = self.settings.delivery_limit_counts == DeliveryLimitCounts::Returns;
+                item.acquired_count += u32::from(always || *counts);
                 item.delivery_count += u32::from(*counts);
             }
             DeathReason::DeliveryLimit => {
@@ -471,14 +514,15 @@ impl Naive {
             assert_eq!(reason, DeathReason::MaxLength);
             return;
         }
-        if self.items[&id].place != Where::Dead {
+        // What is kept died before.
+        assert_eq!(kept, self.items[&id].place == Where::Dead);
+        if !kept {
             self.may_die(call, id, reason);
         }
         let item = self.items.get_mut(&id).expect("live");
         assert_eq!(counts, (item.delivery_count, item.acquired_count));
         if kept {
             assert!(at_least_once);
-            item.place = Where::Dead;
             assert!(!self.sent.contains(&id), "published twice");
             self.resting.remove(&id);
             self.sent.push(id);
@@ -521,7 +565,22 @@ impl Naive {
         let item = self.items.get_mut(&id).expect("live");
         item.acquired_count += 1;
         item.delivery_count += u32::from(counts);
+        self.count_towards_poison(id);
         cause
+    }
+
+    /// A loop is told when the returns in a row by one consumer are one too many. Plays are much
+    /// shorter than the minute after which the count begins anew.
+    fn count_towards_poison(&mut self, id: EntryId) {
+        let item = self.items.get_mut(&id).expect("live");
+        let giver = item.giver.expect("somebody had it");
+        item.givers.push(giver);
+        let in_a_row = item.givers.iter().rev().take_while(|by| **by == giver);
+        let in_a_row = in_a_row.count() as u32;
+        let told = self.poison.take().is_some_and(|told| told == id);
+        let limit = self.settings.poison_loop_returns;
+        let is_loop = limit.is_some_and(|limit| in_a_row == limit + 1);
+        assert_eq!(told, is_loop, "{in_a_row} returns by one consumer");
     }
 
     fn returned(&mut self, call: &Call, id: EntryId, counts: (u32, u32), until: Option<Timestamp>) {
@@ -533,7 +592,11 @@ impl Naive {
                 .delivery_limit
                 .is_none_or(|limit| delivery_count <= limit)
         );
-        assert_eq!(until, self.retry_at(cause, delivery_count));
+        match (until, self.retry_within(cause, delivery_count)) {
+            (None, None) => {}
+            (Some(until), Some((from, to))) => assert!((from..=to).contains(&until)),
+            (until, wanted) => panic!("held back until {until:?}, wanted {wanted:?}"),
+        }
         self.come_back(id, until);
     }
 
@@ -544,7 +607,12 @@ impl Naive {
         item.place = until.map_or(Where::Returned(self.returns), Where::Delayed);
     }
 
-    fn retry_at(&self, cause: ReturnCause, delivery_count: u32) -> Option<Timestamp> {
+    /// The first and the last moment at which a return may be ready again.
+    fn retry_within(
+        &self,
+        cause: ReturnCause,
+        delivery_count: u32,
+    ) -> Option<(Timestamp, Timestamp)> {
         let retry = self.settings.delayed_retry?;
         let failure = matches!(
             cause,
@@ -555,8 +623,23 @@ impl Naive {
             DelayedRetryKind::Failed => failure,
             DelayedRetryKind::Returned => !failure,
         };
-        let delay = (retry.min_ms * u64::from(delivery_count.max(1))).min(retry.max_ms);
-        waits.then(|| self.now + Millis(delay))
+        let times = delivery_count.max(1);
+        let mut delay = retry.min_ms as f64;
+        match retry.multiplier_permille {
+            None => delay *= f64::from(times),
+            Some(permille) => (1..times).for_each(|_| delay *= f64::from(permille) / 1000.0),
+        }
+        let longest = (delay as u64).min(retry.max_ms);
+        let jitter = longest * u64::from(retry.jitter_percent) / 100;
+        // Two ways of multiplying may differ by the last millisecond.
+        let rounding = u64::from(retry.multiplier_permille.is_some());
+        let shortest = (longest - jitter).saturating_sub(rounding);
+        waits.then(|| {
+            (
+                self.now + Millis(shortest),
+                self.now + Millis(longest + rounding),
+            )
+        })
     }
 
     /// Delays that are over end, in order of their moments; the machine tells nothing about it.
@@ -577,7 +660,11 @@ impl Naive {
 
     /// What must not be left after the queue was told the time.
     pub(crate) fn assert_nothing_due(&self) {
-        for id in self.heads() {
+        let watched = match self.settings.expire_anywhere {
+            true => self.order(),
+            false => self.heads(),
+        };
+        for id in watched {
             assert!(!self.expired(id), "{id:?} has expired and is there");
         }
         for (id, item) in &self.items {

@@ -2,11 +2,10 @@
 
 use broker_core::names::ConsumerTag;
 use broker_core::queue::{
-    Consumer, ConsumerId, DEAD_LETTERS_IN_FLIGHT_MAX, DiscardCause, DispatchBudget, DispatchEnd,
-    Effect, Effects, Entry, EntryId, EntryState, HolderId, Pause, QueueMachine, ReturnCause,
-    Settlement,
+    Consumer, ConsumerId, DiscardCause, DispatchBudget, DispatchEnd, Effect, Effects, Entry,
+    EntryId, EntryState, HolderId, Pause, QueueMachine, ReturnCause, Settlement,
 };
-use broker_core::settings::{DeadLetterStrategy, Overflow, QueueKind, QueueSettings};
+use broker_core::settings::{Overflow, QueueKind, QueueSettings};
 use broker_core::time::{Millis, Timestamp};
 use proptest::sample::Index;
 
@@ -56,6 +55,8 @@ pub(crate) enum Op {
     Reconfigure {
         max_length: Option<u64>,
         dlx: bool,
+        expire_anywhere: bool,
+        timeout_ms: Option<u64>,
     },
     DeadLetterDone {
         which: Index,
@@ -162,7 +163,16 @@ impl Play {
             Op::Get { holder, no_ack } => self.get(HolderId(holder), no_ack),
             Op::Advance(span_ms) => self.advance(span_ms),
             Op::Purge(max) => self.purge(max),
-            Op::Reconfigure { max_length, dlx } => self.reconfigure(max_length, dlx),
+            Op::Reconfigure {
+                max_length,
+                dlx,
+                expire_anywhere,
+                timeout_ms,
+            } => {
+                self.naive.settings.expire_anywhere = expire_anywhere;
+                self.naive.settings.consumer_timeout_ms = timeout_ms;
+                self.reconfigure(max_length, dlx);
+            }
             Op::DeadLetterDone { which, stored } => self.dead_letter_done(which, stored),
             Op::Forget(which) => self.forget(&which),
             Op::HoldAgain { holder, which } => self.hold_again(HolderId(holder), &which),
@@ -170,15 +180,9 @@ impl Play {
         }
     }
 
-    /// At-least-once queues stay below the window of dead letters: beyond it messages die without
-    /// an effect of their own, which a list that hears effects only cannot follow.
     fn room(&self) -> u8 {
-        let at_least_once = DeadLetterStrategy::AtLeastOnce;
-        let most = match self.naive.settings.dead_letter_strategy == at_least_once {
-            true => DEAD_LETTERS_IN_FLIGHT_MAX,
-            false => 1000,
-        };
-        most.saturating_sub(self.naive.items.len())
+        1000usize
+            .saturating_sub(self.naive.items.len())
             .min(u8::MAX.into()) as u8
     }
 
@@ -195,10 +199,11 @@ impl Play {
             expires_at: self.naive.expiry(entry.expires_at),
             delivery_count: 0,
             acquired_count: 0,
+            givers: Vec::new(),
+            giver: None,
             turn: 0,
             place: Where::Ready,
         };
-        let would_refuse = self.queue.would_refuse(bytes);
         self.queue.enqueue(now, entry, &mut self.out);
         // The machine makes room before it takes the message when it refuses, and after it when
         // it drops heads; an early look at the new message would judge the first wrongly.
@@ -220,8 +225,8 @@ impl Play {
             self.naive.items.insert(id, item.clone());
         }
         for effect in &effects {
-            // A refusing classic queue hands out first, then looks whether there is room.
-            if !taken && !refused && !self.makes_room(would_refuse, bytes) {
+            // A refusing queue hands out first, then looks whether there is room.
+            if !taken && !refused && !self.naive.over_limit(1, bytes.into()) {
                 self.naive.items.insert(id, item.clone());
                 taken = true;
             }
@@ -230,39 +235,15 @@ impl Play {
         if !taken && !refused {
             self.naive.items.insert(id, item);
         }
-        if refused && early && self.naive.kind == QueueKind::Classic {
+        if early && refused {
             assert!(
                 self.naive.over_limit(1, bytes.into()),
                 "refused with room left"
             );
+        } else if early {
+            // What came back may be over the limit; what is published may not.
+            assert!(!self.naive.over_limit(0, 0), "taken without room");
         }
-        if self.naive.kind == QueueKind::Classic && early {
-            let (ready, ready_bytes) = self.naive.ready();
-            let within = refused || {
-                let s = &self.naive.settings;
-                // What came back may be over the limit; what is published may not.
-                ready <= s.max_length.unwrap_or(u64::MAX)
-                    && ready_bytes <= s.max_length_bytes.unwrap_or(u64::MAX)
-            };
-            assert!(within, "taken without room");
-        }
-    }
-
-    fn makes_room(&self, would_refuse: bool, bytes: u32) -> bool {
-        match self.naive.kind {
-            QueueKind::Classic => self.naive.over_limit(1, bytes.into()),
-            // Whether it refuses is a matter of its past; it stops to when it is down to 80 %.
-            QueueKind::Quorum => would_refuse && self.above_resume(),
-        }
-    }
-
-    fn above_resume(&self) -> bool {
-        let s = &self.naive.settings;
-        let part = |limit: Option<u64>| limit.map_or(u64::MAX, |limit| limit * 4 / 5);
-        let sum = [self.naive.ready(), self.naive.delayed(), self.naive.dead()];
-        let messages: u64 = sum.iter().map(|amount| amount.0).sum();
-        let bytes: u64 = sum.iter().map(|amount| amount.1).sum();
-        messages > part(s.max_length) || bytes > part(s.max_length_bytes)
     }
 
     fn dispatch(&mut self, messages: u32) {
@@ -537,6 +518,7 @@ impl Play {
         for id in ids {
             let (consumer, since) = (None, self.naive.now);
             let item = self.naive.items.get_mut(&id).expect("picked");
+            item.giver = Some((holder, None));
             item.place = Where::Held {
                 holder,
                 consumer,
@@ -556,7 +538,7 @@ impl Play {
             }
         }
         if let Some(id) = self.pick_entries(&[which], |_| true).first() {
-            assert_eq!(self.queue.content_mut(*id).copied(), Some(id.0));
+            assert_eq!(self.queue.moved(*id, id.0), Some(id.0));
         }
     }
 
@@ -582,21 +564,11 @@ impl Play {
             assert_eq!(view.expires_at, item.expires_at);
             let counts = (item.delivery_count, item.acquired_count);
             assert_eq!((view.delivery_count, view.acquired_count), counts);
-            let state = match item.place {
-                Where::Ready | Where::Returned(_) => EntryState::Ready,
-                Where::Held {
-                    holder,
-                    consumer,
-                    since,
-                } => EntryState::Unacked {
-                    holder,
-                    consumer,
-                    since,
-                },
-                Where::Delayed(_) => EntryState::Delayed,
-                Where::Dead => EntryState::DeadLettering,
-            };
-            assert_eq!(view.state, state, "{id:?}");
+            assert!(
+                is_state(view.state, item.place),
+                "{id:?} is {:?}",
+                view.state
+            );
         }
         for view in self.queue.consumers() {
             let client = &self.naive.clients[&view.consumer.id];
@@ -615,5 +587,26 @@ impl Play {
             .map(|(_, messages)| messages)
             .sum();
         assert_eq!(by_priority + counts.returned, counts.ready);
+    }
+}
+
+fn is_state(state: EntryState, place: Where) -> bool {
+    match (state, place) {
+        (EntryState::Ready, Where::Ready | Where::Returned(_)) => true,
+        (EntryState::Delayed { until }, Where::Delayed(wanted)) => until == wanted,
+        (EntryState::DeadLettering { .. }, Where::Dead) => true,
+        (
+            EntryState::Unacked {
+                holder,
+                consumer,
+                since,
+            },
+            Where::Held {
+                holder: wanted_holder,
+                consumer: wanted_consumer,
+                since: wanted_since,
+            },
+        ) => (holder, consumer, since) == (wanted_holder, wanted_consumer, wanted_since),
+        _ => false,
     }
 }

@@ -10,9 +10,11 @@ use std::sync::atomic::Ordering;
 
 use super::Channel;
 use crate::content::LoadedBlob;
+use crate::firehose::{self, TraceCopy};
 use crate::outbox::MessageView;
 use crate::queue::{After, Fetched, Queue};
 use crate::record::Blob;
+use crate::replication::{CallError, RemoteGot};
 use crate::replies::ReplyName;
 use crate::server_name;
 
@@ -86,7 +88,7 @@ impl Channel {
         if self
             .consumers
             .get(&tag)
-            .is_some_and(|(queue, id)| queue.has_consumer(*id))
+            .is_some_and(|(queue, id)| queue.has_consumer(*id) || self.node.has_attachment(*id))
         {
             return Err(Refusal::ConsumerTagInUse {
                 tag: tag.as_str().into(),
@@ -101,6 +103,11 @@ impl Channel {
                 queue: queue.as_str(),
             },
         )?;
+        if self.is_open_reply_name(&queue) {
+            let vhost = self.vhost();
+            return Err(Refusal::VolatileQueueConsume { queue, vhost });
+        }
+        self.node.check_consumer_limit(&self.holder.session)?;
         let record = self.open_queue(&queue)?;
         let arguments =
             ConsumerArguments::parse(&consume.arguments, record.kind, &record.name, &record.vhost)?;
@@ -124,10 +131,12 @@ impl Channel {
             paused,
         };
         self.holder.deliveries.lock().touch(queue.id);
+        self.holder.session.flow.note_consumes();
         let mut after = After::default();
-        queue
-            .add_consumer(&self.node, &self.holder, consumer, &mut after)
-            .map_err(|fault| refusal(fault, &queue))?;
+        self.node
+            .attach(&queue, &self.holder, consumer, &mut after)
+            .await
+            .map_err(|error| call_refusal(error, &queue))?;
         self.node.carry_out(&queue, after);
         if !consume.arguments.is_empty() {
             queue.note_arguments(id, consume.arguments);
@@ -194,6 +203,26 @@ impl Channel {
         }
     }
 
+    /// Cancels the consumers of queues that the user may not read any more, and tells the client.
+    // rabbitmq: update-secret
+    pub async fn drop_unreadable(&mut self) {
+        let may_read = |queue: &Queue| {
+            let queue = queue.name.as_str();
+            let read = Operation::QueueRead { queue };
+            self.access.check(&self.node, &read).is_ok()
+        };
+        let lost: Vec<ConsumerTag> = self
+            .consumers
+            .iter()
+            .filter(|(_, (queue, _))| !may_read(queue))
+            .map(|(tag, _)| tag.clone())
+            .collect();
+        for tag in lost {
+            self.cancel(tag.as_str()).await;
+            self.holder.consumer_cancelled(&tag);
+        }
+    }
+
     /// `basic.get`.
     ///
     /// # Errors
@@ -211,9 +240,20 @@ impl Channel {
                 queue: queue.as_str(),
             },
         )?;
+        if self.is_open_reply_name(&queue) {
+            let vhost = self.vhost();
+            return Err(Refusal::VolatileQueueGet { queue, vhost });
+        }
         let queue = self.live(&*self.open_queue(&queue)?)?;
         self.mark_first(&queue).await;
+        if self.node.is_away(&queue) {
+            let got = self.node.get_away(&queue, &self.holder, no_ack).await;
+            if let Some(got) = got.map_err(|error| call_refusal(error, &queue))? {
+                return Ok(got.map(|got| self.got_away(&queue, got, no_ack)));
+            }
+        }
         queue.touch(Use::Get);
+        self.holder.session.flow.note_consumes();
         let mut after = After::default();
         let got = queue.get(&self.node, &self.holder, no_ack, &mut after);
         self.node.carry_out(&queue, after);
@@ -237,13 +277,65 @@ impl Channel {
                 deliveries.unacked.push(queue.id, delivery.entry, None).0
             }
         };
-        Ok(Some(GotMessage {
+        drop(deliveries);
+        let got = GotMessage {
             delivery_tag,
             redelivered: delivery.redelivered,
             message_count: u32::try_from(got.ready_left).unwrap_or(u32::MAX),
             loaded,
             properties,
-        }))
+        };
+        self.tell_taken(&queue, &got);
+        Ok(Some(got))
+    }
+}
+
+impl Channel {
+    /// A message that came from a queue of another node.
+    fn got_away(&mut self, queue: &Queue, got: RemoteGot, no_ack: bool) -> GotMessage {
+        let RemoteGot {
+            entry,
+            redelivered,
+            ready_left,
+            message,
+        } = got;
+        let mut deliveries = self.holder.deliveries.lock();
+        deliveries.traffic.got(no_ack, redelivered);
+        deliveries.touch(queue.id);
+        let delivery_tag = match no_ack {
+            true => deliveries.unacked.pass().0,
+            false => deliveries.unacked.push(queue.id, entry, None).0,
+        };
+        drop(deliveries);
+        let got = GotMessage {
+            delivery_tag,
+            redelivered,
+            message_count: u32::try_from(ready_left).unwrap_or(u32::MAX),
+            loaded: message,
+            properties: None,
+        };
+        self.tell_taken(queue, &got);
+        got
+    }
+
+    /// Tells the firehose of a message that was taken.
+    fn tell_taken(&self, queue: &Queue, got: &GotMessage) {
+        let (node, holder) = (&self.node, &self.holder);
+        if !node.firehose.runs_in(&queue.vhost) {
+            return;
+        }
+        let name = queue.name.as_str();
+        let told = |view: MessageView<'_>| {
+            TraceCopy::delivered(node, holder, &view, name, got.redelivered)
+        };
+        firehose::publish(node, &queue.vhost, got.with_view(told).flatten());
+    }
+}
+
+fn call_refusal(error: CallError, queue: &Arc<Queue>) -> Refusal {
+    match error {
+        CallError::Fault(fault) => refusal(fault, queue),
+        CallError::Refused(refusal) => refusal,
     }
 }
 

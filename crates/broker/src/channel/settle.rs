@@ -63,11 +63,24 @@ impl Channel {
     fn settle(&mut self, tag: u64, multiple: bool, how: Settlement) -> Result<(), Refusal> {
         self.resolved.clear();
         self.holder.take(tag, multiple, &mut self.resolved)?;
+        self.count_late();
         if self.mode == ChannelMode::Tx {
             return self.transaction.settle(how, &mut self.resolved);
         }
         self.gather(how);
         Ok(())
+    }
+
+    /// Late settlements are rare: each costs its queue's lock.
+    fn count_late(&self) {
+        let late = self.resolved.late();
+        self.node.counters.settled_late(late.len() as u64);
+        for of_queue in late.chunk_by(|one, other| one == other) {
+            if let Some(queue) = self.node.queue(of_queue[0]) {
+                let count = of_queue.len() as u64;
+                queue.with_state(|state| state.machine.settled_late(count));
+            }
+        }
     }
 
     fn gather(&mut self, how: Settlement) {

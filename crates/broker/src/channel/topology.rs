@@ -12,7 +12,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::Channel;
-use crate::queue::{After, Lane, Queue};
+use crate::doors::Door;
+use crate::queue::{Lane, Queue};
 use crate::replies::ReplyName;
 use crate::server_name;
 
@@ -140,7 +141,7 @@ impl CheckedBinding {
 }
 
 impl Channel {
-    fn vhost(&self) -> VhostName {
+    pub(super) fn vhost(&self) -> VhostName {
         self.holder.session.options.vhost.clone()
     }
 
@@ -166,6 +167,9 @@ impl Channel {
             let exchange = declare.exchange.as_str();
             self.access
                 .check(&self.node, &Operation::ExchangeDeclarePassive { exchange })?;
+            if Door::of(exchange).is_some() {
+                return Ok(());
+            }
             let metadata = self.node.metadata.read();
             return match metadata.vhost(&vhost)?.exchange(declare.exchange.as_str()) {
                 Some(_) => Ok(()),
@@ -296,7 +300,7 @@ impl Channel {
             };
             self.access.check(&self.node, &operation)?;
             let record = self.open_queue(&queue)?;
-            return self.declared(&record);
+            return self.declared(&record).await;
         }
         let server_named = declare.queue.as_str().is_empty();
         let queue = if server_named {
@@ -320,7 +324,7 @@ impl Channel {
             auto_delete: declare.auto_delete,
             arguments: declare.arguments,
             connection: self.connection(),
-            node: Default::default(),
+            node: self.node.core_node(),
             groups: self.node.options.groups,
         };
         let exclusive = declaration.exclusive;
@@ -339,7 +343,7 @@ impl Channel {
                 .owns_exclusive
                 .store(true, Ordering::Release);
         }
-        self.declared(&record)
+        self.declared(&record).await
     }
 
     /// Reply names are there when somebody waits for replies; nothing is ever declared.
@@ -347,7 +351,7 @@ impl Channel {
     fn declare_reply_queue(&self, queue: &QueueName) -> Option<Result<QueueDeclared, Refusal>> {
         let exists = match ReplyName::of(queue.as_str())? {
             ReplyName::Queue => true,
-            ReplyName::Requester => self.node.replies.is_open(queue.as_str()),
+            ReplyName::Requester => self.is_open_reply_name(queue),
         };
         Some(match exists {
             true => Ok(QueueDeclared {
@@ -362,15 +366,21 @@ impl Channel {
         })
     }
 
-    fn declared(&mut self, record: &Arc<QueueRecord>) -> Result<QueueDeclared, Refusal> {
+    /// Whether somebody waits for the replies that go to this generated name.
+    pub(super) fn is_open_reply_name(&self, queue: &QueueName) -> bool {
+        ReplyName::of(queue.as_str()) == Some(ReplyName::Requester)
+            && self.node.replies.is_open(queue.as_str())
+    }
+
+    async fn declared(&mut self, record: &Arc<QueueRecord>) -> Result<QueueDeclared, Refusal> {
         self.last_queue = Some(record.name.clone());
         let queue = self.live(record)?;
         queue.touch(Use::Declare);
-        let counts = queue.counts();
+        let (ready, consumers) = self.node.counts(&queue).await?;
         Ok(QueueDeclared {
             queue: record.name.clone(),
-            message_count: u32::try_from(counts.ready).unwrap_or(u32::MAX),
-            consumer_count: u32::try_from(counts.consumers).unwrap_or(u32::MAX),
+            message_count: u32::try_from(ready).unwrap_or(u32::MAX),
+            consumer_count: u32::try_from(consumers).unwrap_or(u32::MAX),
         })
     }
 
@@ -474,10 +484,12 @@ impl Channel {
                 queue: queue.as_str(),
             },
         )?;
+        if self.is_open_reply_name(&queue) {
+            // Replies never wait.
+            return Ok(0);
+        }
         let queue = self.live(&*self.open_queue(&queue)?)?;
-        let mut after = After::default();
-        let purged = queue.purge(&self.node, &mut after);
-        self.node.carry_out(&queue, after);
+        let purged = self.node.purge(&queue).await?;
         if let Lane::Group(group) = queue.lane {
             self.node
                 .groups
@@ -511,24 +523,29 @@ impl Channel {
             Err(Refusal::QueueNotFound { .. }) => None,
             Err(refusal) => return Err(refusal),
         };
-        let counts = record
-            .and_then(|record| self.node.queue(record.id))
-            .map(|queue| queue.counts())
-            .unwrap_or_default();
+        let live = record.and_then(|record| self.node.queue(record.id));
+        let (ready, consumers) = match live {
+            Some(queue) if if_unused || if_empty || !self.node.is_away(&queue) => {
+                self.node.counts(&queue).await?
+            }
+            // A queue whose node is dead can be deleted all the same.
+            Some(queue) => self.node.counts_soon(&queue).await,
+            None => (0, 0),
+        };
         let deletion = QueueDeletion {
             vhost: self.vhost(),
             queue,
             connection: self.connection(),
             if_unused,
             if_empty,
-            consumers: counts.consumers,
-            ready: counts.ready,
+            consumers,
+            ready,
         };
         // rabbitmq: the channel's own consumers hear of it after delete-ok; some clients take a
         // cancel in its place for a failure.
         self.holder.hold_cancels();
         self.cancels_held = true;
         self.change(MetadataChange::DeleteQueue(deletion)).await?;
-        Ok(u32::try_from(counts.ready).unwrap_or(u32::MAX))
+        Ok(u32::try_from(ready).unwrap_or(u32::MAX))
     }
 }

@@ -70,11 +70,12 @@ impl Channel {
             .store(self.transaction.len() as u64, Ordering::Relaxed);
     }
 
-    /// `tx.commit`: everything held back takes effect; done when all of it is safe.
+    /// `tx.commit`: everything held back takes effect; done when all of it is safe. Answers false
+    /// when a message waits for its queue: [`Outgoing::CommitOk`](crate::Outgoing::CommitOk) follows.
     ///
     /// # Errors
     /// The channel is not transactional, or a queue refused a message.
-    pub async fn tx_commit(&mut self) -> Result<(), Refusal> {
+    pub async fn tx_commit(&mut self) -> Result<bool, Refusal> {
         self.mode.check_tx()?;
         self.transaction_bytes = 0;
         let TransactionParts {
@@ -83,7 +84,8 @@ impl Channel {
         } = self.transaction.commit();
         self.show_uncommitted();
         let receipt = Arc::new(CommitReceipt::default());
-        for held in &publishes {
+        for mut held in publishes {
+            held.prepared.forget_deleted(&self.node);
             let publish = Publish {
                 exchange: &held.exchange,
                 routing_key: &held.routing_key,
@@ -92,16 +94,17 @@ impl Channel {
                 properties: &held.properties,
                 body: &held.body,
             };
-            self.send(&publish, &held.prepared, Some(&receipt));
+            self.send(&publish, held.prepared, Some(&receipt));
         }
         for (how, items) in settlements {
             self.settles
                 .extend(items.iter().map(|item| (item.queue, item.entry, how)));
         }
         self.settle_down().await;
-        match receipt.was_refused() {
+        let done = receipt.settled();
+        match done && receipt.was_refused() {
             true => Err(Refusal::PartialTransaction),
-            false => Ok(()),
+            false => Ok(done),
         }
     }
 

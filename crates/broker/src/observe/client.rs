@@ -7,12 +7,14 @@ use std::sync::atomic::Ordering;
 use amqp::Table;
 use broker_core::metadata::{ConnectionId, QueueId};
 use broker_core::queue::ConsumerView;
-use broker_core::{UserName, VhostName};
+use broker_core::{Refusal, UserName, VhostName};
 
 use crate::holder::Holder;
+use crate::outbox::Sent;
 use crate::queue::Queue;
-use crate::session::SessionShared;
+use crate::session::{SessionShared, TlsDetails};
 
+use super::flow::HoldView;
 use super::traffic::TrafficCounts;
 
 /// An open connection.
@@ -32,17 +34,17 @@ impl ConnectionView {
     /// `peer -> local`, as operators know it.
     // rabbitmq: connection names
     pub fn name(&self) -> String {
-        format!("{} -> {}", self.peer(), self.local())
+        self.0.name()
     }
 
     /// The client's address.
     pub fn peer(&self) -> SocketAddr {
-        unmapped(self.0.options.peer)
+        self.0.options.peer
     }
 
     /// The address that it reached.
     pub fn local(&self) -> SocketAddr {
-        unmapped(self.0.options.local)
+        self.0.options.local
     }
 
     /// The authenticated user.
@@ -75,6 +77,11 @@ impl ConnectionView {
         self.0.options.heartbeat_s
     }
 
+    /// How it is encrypted, if it is.
+    pub fn tls(&self) -> Option<&TlsDetails> {
+        self.0.options.tls.as_ref()
+    }
+
     /// SASL mechanism.
     pub fn mechanism(&self) -> &str {
         &self.0.options.mechanism
@@ -83,6 +90,31 @@ impl ConnectionView {
     /// When it was opened, milliseconds since the epoch.
     pub fn connected_at_ms(&self) -> u64 {
         self.0.connected_at_ms
+    }
+
+    /// Whether it was told `connection.blocked`.
+    pub fn is_blocked(&self) -> bool {
+        self.0.flow.is_blocked()
+    }
+
+    /// Whether it is not read, since its publishers wait.
+    pub fn is_held(&self) -> bool {
+        self.0.flow.must_not_be_read()
+    }
+
+    /// The limit of a user or vhost that keeps it from being read now.
+    pub fn paced_by(&self) -> Option<Refusal> {
+        self.0.pause().map(|(_, why)| why)
+    }
+
+    /// Octets that were read from the client, and in how many reads.
+    pub fn received(&self) -> (u64, u64) {
+        self.0.received()
+    }
+
+    /// What has left towards the client.
+    pub fn sent(&self) -> Sent {
+        self.0.options.outbox.sent()
     }
 
     /// How many channels are open.
@@ -167,6 +199,11 @@ impl ChannelView {
         self.0.id.0
     }
 
+    /// What makes its publisher wait; `None` when nothing does.
+    pub fn hold(&self) -> Option<HoldView> {
+        HoldView::of(&self.0)
+    }
+
     /// Queues that deliver to it, or did.
     pub(super) fn queues(&self) -> Vec<QueueId> {
         self.0.deliveries.lock().queues.clone()
@@ -176,9 +213,4 @@ impl ChannelView {
         let is_own = |view: &ConsumerView<'_>| view.consumer.holder == self.0.id;
         queue.with_state(|state| state.machine.consumers().filter(is_own).count())
     }
-}
-
-/// An IPv4 client of an IPv6 listener is shown by its IPv4 address.
-fn unmapped(address: SocketAddr) -> SocketAddr {
-    SocketAddr::new(address.ip().to_canonical(), address.port())
 }

@@ -2,6 +2,7 @@
 //! changes by it.
 
 use broker_core::ConsumerTag;
+use broker_core::dead_letter::DeathReason;
 use broker_core::metadata::QueueId;
 use broker_core::queue::{EntryId, EntryState, EntryView};
 
@@ -29,9 +30,15 @@ pub enum MessageState {
     /// Waits for a consumer.
     Ready,
     /// Was returned and is held back.
-    Delayed,
+    Delayed {
+        /// Until then, in milliseconds since the epoch.
+        until_ms: u64,
+    },
     /// Is on its way to the dead-letter exchange.
-    DeadLettering,
+    DeadLettering {
+        /// Of what it died.
+        reason: DeathReason,
+    },
     /// Is handed out.
     Unacked {
         /// To whom; `None` when the channel has just gone.
@@ -82,12 +89,25 @@ impl Broker {
         offset: usize,
         count: usize,
     ) -> Vec<QueuedMessage> {
+        self.messages_from(queue, which, 0, offset, count)
+    }
+
+    /// As [`Broker::messages`], beginning with this entry or the next one that is there: a walk
+    /// in parts passes over nothing twice.
+    pub fn messages_from(
+        &self,
+        queue: QueueId,
+        which: Which,
+        first: u64,
+        offset: usize,
+        count: usize,
+    ) -> Vec<QueuedMessage> {
         let Some(queue) = self.node().queue(queue) else {
             return Vec::new();
         };
         let mut found: Vec<(QueuedMessage, Content)> = Vec::new();
         let mut to_skip = offset;
-        let mut from = EntryId(0);
+        let mut from = EntryId(first);
         loop {
             let next = queue.with_state(|state| {
                 let mut last = None;
@@ -105,7 +125,7 @@ impl Broker {
                     if found.len() == count {
                         return None;
                     }
-                    found.push((message(state, &entry), entry.content.clone()));
+                    found.push((message(state, &entry), entry.content.into_owned()));
                 }
                 last.filter(|_| seen == SLICE).map(|id| EntryId(id.0 + 1))
             });
@@ -130,23 +150,28 @@ fn is_wanted(entry: &EntryView<'_, Content>, which: Which) -> bool {
     }
 }
 
+/// Where in its queue a message is.
+pub(super) fn state_of(state: &QueueState, entry: &EntryView<'_, Content>) -> MessageState {
+    match entry.state {
+        EntryState::Ready => MessageState::Ready,
+        EntryState::Delayed { until } => MessageState::Delayed { until_ms: until.0 },
+        EntryState::DeadLettering { reason } => MessageState::DeadLettering { reason },
+        EntryState::Unacked {
+            holder,
+            consumer,
+            since,
+        } => MessageState::Unacked {
+            channel: state.holders.get(&holder).cloned().map(ChannelView::new),
+            consumer: consumer.and_then(|consumer| state.tags.get(&consumer).cloned()),
+            since_ms: since.0,
+        },
+    }
+}
+
 fn message(state: &QueueState, entry: &EntryView<'_, Content>) -> QueuedMessage {
     QueuedMessage {
         entry: entry.id.0,
-        state: match entry.state {
-            EntryState::Ready => MessageState::Ready,
-            EntryState::Delayed => MessageState::Delayed,
-            EntryState::DeadLettering => MessageState::DeadLettering,
-            EntryState::Unacked {
-                holder,
-                consumer,
-                since,
-            } => MessageState::Unacked {
-                channel: state.holders.get(&holder).cloned().map(ChannelView::new),
-                consumer: consumer.and_then(|consumer| state.tags.get(&consumer).cloned()),
-                since_ms: since.0,
-            },
-        },
+        state: state_of(state, entry),
         bytes: entry.bytes,
         priority: entry.priority,
         persistent: entry.persistent,

@@ -4,12 +4,16 @@ use std::sync::Arc;
 
 use amqp::Table;
 use broker_core::ConsumerTag;
+use broker_core::metadata::QueueId;
 use broker_core::metadata::QueueRecord;
-use broker_core::queue::{ConsumerState, QueueCounts};
+use broker_core::queue::{ConsumerState, EntryId, EntryState, QueueCounts};
 use broker_core::settings::QueueKind;
 
 use super::client::ChannelView;
+use super::deaths::QueueDeaths;
+use super::incidents::HeldBecause;
 use super::traffic::QueueTraffic;
+use crate::broker::Broker;
 use crate::queue::Queue;
 
 /// A queue at one moment.
@@ -29,6 +33,13 @@ pub struct QueueView {
     pub exclusive_consumer: Option<ConsumerTag>,
     /// What passed through it since it was made or the node started.
     pub traffic: QueueTraffic,
+    /// Messages that died in it since it was made or the node started.
+    pub deaths: QueueDeaths,
+    /// Why its dead letters are held, and since when (milliseconds since the epoch).
+    pub dead_letters_held: Option<(HeldBecause, u64)>,
+    /// When the first and the last of the messages that are held back are ready again
+    /// (milliseconds since the epoch).
+    pub delayed_until_ms: Option<(u64, u64)>,
 }
 
 impl QueueView {
@@ -49,6 +60,11 @@ impl QueueView {
                 active_consumer: tag_where(|view| view.state == ConsumerState::SingleActive),
                 exclusive_consumer: tag_where(|view| view.consumer.exclusive),
                 traffic: state.traffic,
+                deaths: state.deaths,
+                dead_letters_held: state.dead_letters_held,
+                delayed_until_ms: machine
+                    .delayed_until()
+                    .map(|(first, last)| (first.0, last.0)),
                 record,
             }
         })
@@ -106,5 +122,81 @@ impl ConsumerInfo {
                 })
                 .collect()
         })
+    }
+}
+
+/// The oldest and the newest message of a queue by their numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct QueueEnds {
+    /// The oldest that is there.
+    pub oldest: u64,
+    /// The newest that was ever there.
+    pub newest: u64,
+}
+
+/// How long a consumer has held its oldest delivery.
+#[derive(Clone)]
+pub struct UnackedAge {
+    /// Its tag; `None` when the message was got.
+    pub consumer: Option<ConsumerTag>,
+    /// The channel; `None` when it has just gone.
+    pub channel: Option<ChannelView>,
+    /// The oldest delivery's entry.
+    pub entry: u64,
+    /// Since when, in milliseconds since the epoch.
+    pub since_ms: u64,
+    /// Deliveries that it holds.
+    pub unacked: u64,
+}
+
+/// Messages looked at for one answer about who holds what.
+const AGES_SEEN_MAX: usize = 100_000;
+
+impl Broker {
+    /// The ends of a queue; `None` when it is empty or gone.
+    pub fn queue_ends(&self, queue: QueueId) -> Option<QueueEnds> {
+        self.node().queue(queue)?.with_state(|state| {
+            let oldest = state.machine.live_from(EntryId(0)).next()?.id.0;
+            let newest = state.machine.last_id()?.0;
+            Some(QueueEnds { oldest, newest })
+        })
+    }
+
+    /// Who holds deliveries of a queue, and since when the oldest of each; the longest first.
+    /// Looks at no more than the hundred thousand oldest messages.
+    pub fn unacked_ages(&self, queue: QueueId) -> Vec<UnackedAge> {
+        let Some(queue) = self.node().queue(queue) else {
+            return Vec::new();
+        };
+        let mut ages = queue.with_state(|state| {
+            let mut ages = std::collections::HashMap::new();
+            for entry in state.machine.live_from(EntryId(0)).take(AGES_SEEN_MAX) {
+                let EntryState::Unacked {
+                    holder,
+                    consumer,
+                    since,
+                } = entry.state
+                else {
+                    continue;
+                };
+                let age = ages
+                    .entry((holder, consumer))
+                    .or_insert_with(|| UnackedAge {
+                        consumer: consumer.and_then(|id| state.tags.get(&id).cloned()),
+                        channel: state.holders.get(&holder).cloned().map(ChannelView::new),
+                        entry: entry.id.0,
+                        since_ms: since.0,
+                        unacked: 0,
+                    });
+                age.unacked += 1;
+                if since.0 < age.since_ms {
+                    age.since_ms = since.0;
+                    age.entry = entry.id.0;
+                }
+            }
+            ages.into_values().collect::<Vec<_>>()
+        });
+        ages.sort_by_key(|age| age.since_ms);
+        ages
     }
 }

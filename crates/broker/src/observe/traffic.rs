@@ -18,6 +18,7 @@ use super::deaths::{DeathCounts, DeathStrategy, Deaths};
 use super::exchange::ExchangeTable;
 use super::sizes::{SizeCounts, Sizes};
 use crate::holder::Holder;
+use crate::session::SessionShared;
 
 /// A counter with one writer at a time: its owner's task, or whoever holds its owner's lock.
 #[derive(Debug, Default)]
@@ -191,6 +192,32 @@ pub(crate) struct NodeTraffic {
     /// Of queues that are deleted: classic, quorum.
     deleted_queues: [Mutex<QueueTraffic>; 2],
     deaths: [Deaths; 2],
+    /// Of connections that are closed.
+    octets: OctetCounts,
+    /// Logins of clients, let in and refused.
+    logins: (AtomicU64, AtomicU64),
+}
+
+/// Octets and reads or writes, both ways.
+#[derive(Debug, Default)]
+struct OctetCounts {
+    received: AtomicU64,
+    reads: AtomicU64,
+    sent: AtomicU64,
+    writes: AtomicU64,
+}
+
+/// What went over connections.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Octets {
+    /// Octets read.
+    pub received: u64,
+    /// Reads.
+    pub reads: u64,
+    /// Octets written.
+    pub sent: u64,
+    /// Writes.
+    pub writes: u64,
 }
 
 fn of_kind(kind: QueueKind) -> usize {
@@ -209,8 +236,41 @@ impl NodeTraffic {
         count(&self.connections_opened);
     }
 
-    pub(crate) fn connection_closed(&self) {
+    /// A connection has ended: its octets stay in the sums.
+    pub(crate) fn connection_closed(&self, session: &SessionShared) {
         count(&self.connections_closed);
+        let (received, reads) = session.received();
+        let sent = session.options.outbox.sent();
+        let add = |counter: &AtomicU64, count| counter.fetch_add(count, Ordering::Relaxed);
+        add(&self.octets.received, received);
+        add(&self.octets.reads, reads);
+        add(&self.octets.sent, sent.octets);
+        add(&self.octets.writes, sent.writes);
+    }
+
+    /// What went over connections that are closed.
+    pub(crate) fn octets(&self) -> Octets {
+        let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        Octets {
+            received: load(&self.octets.received),
+            reads: load(&self.octets.reads),
+            sent: load(&self.octets.sent),
+            writes: load(&self.octets.writes),
+        }
+    }
+
+    pub(crate) fn login(&self, let_in: bool) {
+        let (succeeded, failed) = &self.logins;
+        count(if let_in { succeeded } else { failed });
+    }
+
+    /// Logins that were let in, and those that were refused.
+    pub(crate) fn logins(&self) -> (u64, u64) {
+        let (succeeded, failed) = &self.logins;
+        (
+            succeeded.load(Ordering::Relaxed),
+            failed.load(Ordering::Relaxed),
+        )
     }
 
     pub(crate) fn channel_opened(&self) {

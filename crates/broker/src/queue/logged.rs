@@ -1,12 +1,12 @@
 //! What the log learns of a durable queue's messages: that they may have been handed out, and that
-//! they have left for good. And the other direction: what recovery makes of those marks.
+//! they have left for good.
 
 use std::sync::Arc;
 
 use broker_core::queue::{Delivery, EntryId};
 
-use super::{After, Lane, Queue, QueueState};
-use crate::apply::{first_id_after, index_of};
+use super::{After, Lane, Queue};
+use crate::apply::index_of;
 use crate::content::Content;
 use crate::ledger::Ledger;
 use crate::node::Node;
@@ -31,6 +31,9 @@ impl Queue {
         let Lane::Group(group) = self.lane else {
             return None;
         };
+        if !node.leads(self.lane) {
+            return None;
+        }
         let mut state = self.state.lock();
         if state.ledger.is_marked() {
             return None;
@@ -44,39 +47,50 @@ impl Queue {
 
     /// The node stops in order: what was handed out has come back and is counted exactly.
     pub(crate) fn take_mark_back(&self, node: &Node) {
-        if let Lane::Group(group) = self.lane
-            && self.state.lock().ledger.handed_out_index() > 0
-        {
+        let Lane::Group(group) = self.lane else {
+            return;
+        };
+        if !node.leads(self.lane) {
+            return;
+        }
+        let state = self.state.lock_cold();
+        // A queue that nobody has asked for keeps the mark of its last life.
+        if state.cold.is_none() && state.ledger.handed_out_index() > 0 {
             node.groups.handed_out(group, self.id, 0);
         }
     }
 
-    /// Recovery is done: what may have been delivered before is redelivered, and the deadlines of
-    /// what was restored begin to count.
-    pub(crate) fn awake(self: &Arc<Self>, node: &Node) {
+    /// Takes in a piece of what is on disk; answers whether there may be more. What cannot be read is left
+    /// to `warm_up`, which says so and stops the node.
+    pub(crate) fn take_in_some(&self) -> bool {
+        self.state.lock_cold().take_in_some().unwrap_or(false)
+    }
+
+    /// Takes in what is on disk, and the deadlines of what was restored begin to count.
+    pub(crate) fn warm_up(self: &Arc<Self>, node: &Node) {
+        drop(self.state.lock());
         let mut after = After::default();
-        {
-            let mut state = self.state.lock();
-            let QueueState {
-                machine, ledger, ..
-            } = &mut *state;
-            let end = EntryId(first_id_after(ledger.handed_out_index()));
-            let handed_out: Vec<(EntryId, u32)> = machine
-                .live_from(EntryId(0))
-                .take_while(|entry| entry.id < end && ledger.handed_out_index() > 0)
-                .filter(|entry| entry.acquired_count == 0)
-                .map(|entry| (entry.id, entry.delivery_count))
-                .collect();
-            for (id, delivery_count) in handed_out {
-                machine.returned(id, delivery_count, 1, None);
-            }
+        self.act(node, &mut after, |_, _, _| {});
+        node.carry_out(self, after);
+    }
+
+    /// This node begins to lead the queue: what may have been delivered before is redelivered, and the
+    /// deadlines of what was restored begin to count.
+    pub(crate) fn awake(self: &Arc<Self>, node: &Node) {
+        if !node.leads(self.lane) {
+            return;
         }
+        let mut after = After::default();
+        self.state.lock().return_handed_out();
         self.act(node, &mut after, |_, _, _| {});
         node.carry_out(self, after);
     }
 
     /// A message has left for good: the log learns of it and its place is given back.
     pub(super) fn ended(&self, node: &Node, ledger: &mut Ledger, id: EntryId, content: &Content) {
+        if let Some((tier, location)) = content.place() {
+            node.storage.tier(tier).release(self.store(), &[*location]);
+        }
         let Lane::Group(group) = self.lane else {
             return;
         };
@@ -85,8 +99,5 @@ impl Queue {
         }
         node.groups.forget(group, self.id, id);
         ledger.ended(id, matches!(content, Content::Stored(_)));
-        if let Content::Stored(location) = content {
-            node.release(self.store(), &[*location]);
-        }
     }
 }

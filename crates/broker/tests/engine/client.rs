@@ -36,6 +36,10 @@ pub(crate) enum Left {
     Cancel {
         consumer: String,
     },
+    ReturnFull {
+        queue: String,
+    },
+    CommitOk,
 }
 
 #[derive(Default)]
@@ -76,6 +80,10 @@ impl Outbox for Collector {
             Outgoing::Return { message } => Left::Return {
                 body: text(message.body),
             },
+            Outgoing::ReturnFull { queue, .. } => Left::ReturnFull {
+                queue: (*queue).to_owned(),
+            },
+            Outgoing::CommitOk => Left::CommitOk,
             Outgoing::CancelConsumer { consumer_tag } => Left::Cancel {
                 consumer: (*consumer_tag).to_owned(),
             },
@@ -88,7 +96,12 @@ impl Outbox for Collector {
 
 /// Opens a broker with one vhost and one user that may do everything.
 pub(crate) async fn open(dir: &Path) -> Broker {
-    let broker = Broker::open(BrokerOptions::new(dir)).await.unwrap();
+    open_with(BrokerOptions::new(dir)).await
+}
+
+/// As [`open`], with other options.
+pub(crate) async fn open_with(options: BrokerOptions) -> Broker {
+    let broker = Broker::open(options).await.unwrap();
     if broker.metadata().vhosts().next().is_none() {
         let vhost = VhostName::new("/");
         let user = UserName::new("guest");
@@ -127,8 +140,14 @@ pub(crate) struct Client {
 
 impl Client {
     pub(crate) fn connect(broker: &Broker) -> Self {
+        Self::connect_as(broker, "test", "")
+    }
+
+    /// A client that describes itself so.
+    pub(crate) fn connect_as(broker: &Broker, product: &str, platform: &str) -> Self {
         let outbox = Arc::new(Collector::default());
-        let capabilities: Table = [("consumer_cancel_notify", Value::Bool(true))]
+        let capabilities: Table = ["consumer_cancel_notify", "connection.blocked"]
+            .map(|capability| (capability, Value::Bool(true)))
             .into_iter()
             .collect();
         let address = "127.0.0.1:5672".parse().unwrap();
@@ -138,14 +157,19 @@ impl Client {
                 vhost: VhostName::new("/"),
                 peer: address,
                 local: address,
-                client_properties: [("capabilities", Value::Table(capabilities))]
-                    .into_iter()
-                    .collect(),
+                client_properties: [
+                    ("product", Value::from(product)),
+                    ("platform", Value::from(platform)),
+                    ("capabilities", Value::Table(capabilities)),
+                ]
+                .into_iter()
+                .collect(),
                 outbox: outbox.clone(),
                 channel_max: 2047,
                 frame_max: 131_072,
                 heartbeat_s: 0,
                 mechanism: "PLAIN".into(),
+                tls: None,
             })
             .unwrap();
         let channel = session.open_channel(1).unwrap();

@@ -143,3 +143,59 @@ async fn a_queue_that_is_filled_and_emptied_again_and_again_hands_out_what_was_p
         client.channel.cancel("c").await;
     }
 }
+
+fn disk_bytes(dir: &std::path::Path) -> u64 {
+    let entries = std::fs::read_dir(dir).unwrap().map(Result::unwrap);
+    let bytes = entries.map(|entry| match entry.file_type().unwrap().is_dir() {
+        true => disk_bytes(&entry.path()),
+        false => entry.metadata().map_or(0, |metadata| metadata.len()),
+    });
+    bytes.sum()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_hundred_thousand_requeues_do_not_grow_the_disk() {
+    const MESSAGES: usize = 200;
+    const ROUNDS: u64 = 1_000;
+    let dir = tempfile::tempdir().unwrap();
+    drop(open(dir.path()).await.shutdown().await);
+    let options = small_files(dir.path());
+    // The journal, and as much again for what is being copied. The requeues write five times that.
+    let most = 4 * options.storage.journal_bytes_max;
+    let broker = Broker::open(options).await.unwrap();
+    let mut client = Client::connect(&broker);
+    let unlimited = ("x-delivery-limit", amqp::Value::I32(-1));
+    let [kind] = quorum();
+    client.declare("q", true, &[kind, unlimited]).await;
+    for n in 0..MESSAGES {
+        client.publish("", "q", &n.to_string());
+    }
+    client.consume("q", "c", false).await;
+    client.channel.end_turn();
+    let mut tag = 0;
+    let mut highest = 0;
+    for round in 0..ROUNDS {
+        let mut delivered = 0;
+        while delivered < MESSAGES {
+            delivered += client.left(1).await.len();
+        }
+        tag += MESSAGES as u64;
+        client.channel.nack(tag, true, true).unwrap();
+        client.channel.end_turn();
+        if round % 50 == 0 {
+            highest = highest.max(disk_bytes(dir.path()));
+        }
+    }
+    highest = highest.max(disk_bytes(dir.path()));
+    assert!(highest <= most, "{highest} bytes, {most} are expected");
+    client.session.close().await;
+    broker.shutdown().await.unwrap();
+    drop((client, broker));
+
+    let broker = Broker::open(small_files(dir.path())).await.unwrap();
+    let mut client = Client::connect(&broker);
+    let mut bodies = client.drain("q").await;
+    bodies.sort_unstable_by_key(|body| body.parse::<usize>().unwrap());
+    let wanted: Vec<String> = (0..MESSAGES).map(|n| n.to_string()).collect();
+    assert_eq!(bodies, wanted);
+}

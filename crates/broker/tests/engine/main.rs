@@ -3,5 +3,9 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on must fail")]
 
 mod client;
+mod disk;
 mod durability;
+mod flow;
 mod messages;
+mod quorum;
+mod tenants;

@@ -97,13 +97,15 @@ impl Recorder {
 impl StateMachine for Recorder {
     type Context = u64;
 
-    fn apply(&self, entry: CommittedEntry, contexts: Vec<u64>) {
+    fn apply(&self, entry: CommittedEntry, contexts: Vec<u64>) -> Bytes {
         let mut closed = self.closed.lock();
         while *closed {
             self.opened.wait(&mut closed);
         }
         drop(closed);
-        let CommittedEntry { index, payload, at } = entry;
+        let CommittedEntry {
+            index, payload, at, ..
+        } = entry;
         let applied = Applied {
             index,
             numbers: numbers(payload),
@@ -114,9 +116,10 @@ impl StateMachine for Recorder {
             on_apply(&applied);
         }
         self.applied.lock().push(applied);
+        Bytes::new()
     }
 
-    fn abandon(&self, contexts: Vec<u64>, why: Abandoned) {
+    fn abandon(&self, _payload: Bytes, contexts: Vec<u64>, why: Abandoned) {
         self.abandoned.lock().push((contexts, why));
     }
 }
@@ -254,6 +257,9 @@ impl Disk for StrikingDisk {
     }
     fn lock(&self, path: &Path) -> io::Result<Box<dyn DiskLock>> {
         RealDisk.lock(path)
+    }
+    fn free_bytes(&self, dir: &Path) -> io::Result<u64> {
+        RealDisk.free_bytes(dir)
     }
 }
 

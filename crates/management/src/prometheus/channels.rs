@@ -1,6 +1,6 @@
 //! Channels, connections and exchanges.
 
-use broker::observe::{ChannelView, ConnectionView, TrafficCounts};
+use broker::observe::{ChannelView, ConnectionView, Octets, TrafficCounts};
 use broker_core::{ExchangeName, VhostName};
 
 use super::exposition::Kind::{Counter, Gauge};
@@ -29,6 +29,8 @@ impl Labelled for Channel {
 struct Connection {
     name: String,
     channels: u64,
+    octets: Octets,
+    pending_octets: u64,
 }
 
 impl Labelled for Connection {
@@ -266,12 +268,63 @@ pub(super) fn write_connections(api: &Api, scope: &Scope, out: &mut Exposition) 
         .map(|view| Connection {
             name: view.name(),
             channels: view.channel_count() as u64,
+            octets: octets(view),
+            pending_octets: view.sent().pending_octets,
         })
         .collect();
     let help = "Open channels.";
     scope.write(out, Gauge, "connection_channels", help, &connections, |c| {
         c.channels
     });
+    let help = "Octets that wait to be written.";
+    scope.write(
+        out,
+        Gauge,
+        "connection_pending_packets",
+        help,
+        &connections,
+        |c| c.pending_octets,
+    );
+    // A sum must not shrink when a connection goes.
+    let closed = scope.is_sum().then(|| api.broker().octets());
+    let all = closed.map(|octets| {
+        vec![Connection {
+            name: String::new(),
+            channels: 0,
+            octets,
+            pending_octets: 0,
+        }]
+    });
+    let counted = all.as_deref().unwrap_or(&connections);
+    let mut count = |name: &str, help: &str, of: fn(&Octets) -> u64| {
+        scope.write(out, Counter, name, help, counted, |c| of(&c.octets));
+    };
+    let help = "Octets read from clients.";
+    count("connection_incoming_bytes_total", help, |octets| {
+        octets.received
+    });
+    let help = "Octets written to clients.";
+    count("connection_outgoing_bytes_total", help, |octets| {
+        octets.sent
+    });
+    let help = "Reads from clients.";
+    count("connection_incoming_packets_total", help, |octets| {
+        octets.reads
+    });
+    let help = "Writes to clients.";
+    count("connection_outgoing_packets_total", help, |octets| {
+        octets.writes
+    });
+}
+
+fn octets(view: &ConnectionView) -> Octets {
+    let ((received, reads), sent) = (view.received(), view.sent());
+    Octets {
+        received,
+        reads,
+        sent: sent.octets,
+        writes: sent.writes,
+    }
 }
 
 pub(super) fn write_exchanges(api: &Api, scope: &Scope, out: &mut Exposition) {

@@ -3,7 +3,7 @@
 // prometheus: exposition formats, text-based format
 
 use std::collections::HashMap;
-use std::fmt::Write;
+use std::fmt::{Display, Write};
 
 pub(super) const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
@@ -90,15 +90,15 @@ impl Exposition {
         name: &str,
         help: &str,
         labels: Labels<'_>,
-        classes: &[(u64, u64)],
+        classes: &[(impl Display, u64)],
         above: u64,
-        sum: u64,
+        sum: impl Into<Number>,
     ) {
         let family = self.family(Kind::Histogram, name, help);
         let mut cumulative = 0;
         let bucket = format!("{name}_bucket");
         for (bound, count) in classes {
-            cumulative += count;
+            cumulative += *count;
             let bound = bound.to_string();
             let labels: Vec<_> = labels
                 .iter()
@@ -228,7 +228,7 @@ mod tests {
             &[("p", "x")],
             &[(10, 2), (100, 1)],
             4,
-            999,
+            999_u64,
         );
         let samples: Vec<_> = out.text().lines().skip(2).map(str::to_owned).collect();
         let expected = [

@@ -12,7 +12,7 @@ const MS_PER_S: f64 = 1000.0;
 pub(super) fn write(api: &Api, out: &mut Exposition) {
     write_coarse(api, "", out);
     write_limits(api, "", out);
-    write_alarms(out);
+    write_alarms(api, out);
     write_logins(api, "", out);
 }
 
@@ -64,10 +64,8 @@ pub(super) fn write_limits(api: &Api, prefix: &str, out: &mut Exposition) {
         &[],
         process.open_files_max,
     );
-    let memory_limit_bytes = match api.options().memory_limit_bytes {
-        0 => process.memory_total_bytes,
-        limit => limit,
-    };
+    let alarms = api.broker().alarms();
+    let memory_limit_bytes = alarms.memory_limit.unwrap_or(process.memory_total_bytes);
     let help = "Bytes of memory at which publishers are blocked.";
     out.add(
         Gauge,
@@ -77,7 +75,7 @@ pub(super) fn write_limits(api: &Api, prefix: &str, out: &mut Exposition) {
         memory_limit_bytes,
     );
     let help = "Free bytes of disk below which publishers are blocked.";
-    let disk_limit_bytes = api.options().disk_free_limit_bytes;
+    let disk_limit_bytes = alarms.disk_free_limit;
     out.add(
         Gauge,
         &name("disk_space_available_limit_bytes"),
@@ -106,15 +104,15 @@ pub(super) fn write_limits(api: &Api, prefix: &str, out: &mut Exposition) {
     );
 }
 
-/// There are no alarms in this version: publishers wait for the journal and for their queues.
-fn write_alarms(out: &mut Exposition) {
+fn write_alarms(api: &Api, out: &mut Exposition) {
+    let alarms = api.broker().alarms();
     let help = "Whether publishers are blocked for want of memory.";
     out.add(
         Untyped,
         "rabbitmq_alarms_memory_used_watermark",
         help,
         &[],
-        0_u64,
+        u64::from(alarms.memory),
     );
     let help = "Whether publishers are blocked for want of disk.";
     out.add(
@@ -122,37 +120,30 @@ fn write_alarms(out: &mut Exposition) {
         "rabbitmq_alarms_free_disk_space_watermark",
         help,
         &[],
-        0_u64,
+        u64::from(alarms.disk),
     );
 }
 
 pub(super) fn write_logins(api: &Api, prefix: &str, out: &mut Exposition) {
-    let (succeeded, failed) = api.auth_attempts().counts();
     let name = |rest: &str| format!("rabbitmq_{prefix}{rest}");
-    let http = [("protocol", "http")];
-    out.add(
-        Counter,
-        &name("auth_attempts_total"),
-        "Logins.",
-        &http,
-        succeeded + failed,
-    );
-    let help = "Logins that were let in.";
-    out.add(
-        Counter,
-        &name("auth_attempts_succeeded_total"),
-        help,
-        &http,
-        succeeded,
-    );
-    let help = "Logins that were refused.";
-    out.add(
-        Counter,
-        &name("auth_attempts_failed_total"),
-        help,
-        &http,
-        failed,
-    );
+    let doors = [
+        ("http", api.auth_attempts().counts()),
+        ("amqp091", api.broker().logins()),
+    ];
+    for (protocol, (succeeded, failed)) in doors {
+        let labels = [("protocol", protocol)];
+        let mut add = |rest: &str, help: &str, count: u64| {
+            out.add(Counter, &name(rest), help, &labels, count);
+        };
+        add("auth_attempts_total", "Logins.", succeeded + failed);
+        let help = "Logins that were let in.";
+        add("auth_attempts_succeeded_total", help, succeeded);
+        add(
+            "auth_attempts_failed_total",
+            "Logins that were refused.",
+            failed,
+        );
+    }
 }
 
 /// Parts of the memory, under RabbitMQ's names.

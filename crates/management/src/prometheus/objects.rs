@@ -46,7 +46,12 @@ impl Scope {
             .is_none_or(|regex| regex.is_match(name).unwrap_or(false))
     }
 
-    fn prefix(&self) -> &'static str {
+    /// Whether all objects are shown as one sum.
+    pub(super) fn is_sum(&self) -> bool {
+        self.grouping == Grouping::Aggregated && self.vhosts.is_empty()
+    }
+
+    pub(super) fn prefix(&self) -> &'static str {
         match self.grouping {
             Grouping::Aggregated | Grouping::PerObject => "rabbitmq_",
             Grouping::Detailed => "rabbitmq_detailed_",

@@ -22,7 +22,7 @@ impl Labelled for QueueView {
 }
 
 /// One look at every queue of the scope.
-fn views(api: &Api, scope: &Scope) -> Vec<QueueView> {
+pub(super) fn views(api: &Api, scope: &Scope) -> Vec<QueueView> {
     let mut records: Vec<Arc<QueueRecord>> = {
         let metadata = api.broker().metadata();
         let vhosts = metadata

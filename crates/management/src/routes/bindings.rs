@@ -1,6 +1,5 @@
 //! Bindings.
 
-use axum::Router;
 use axum::extract::State;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -11,7 +10,7 @@ use broker_core::refusal::Permission;
 use broker_core::{ExchangeName, QueueName, Refusal, VhostName};
 use management_api::Binding;
 
-use super::{GET, GET_DELETE, GET_POST, resource};
+use super::{GET, GET_DELETE, GET_POST, Paths, resource};
 use crate::access::Caller;
 use crate::apart::apart;
 use crate::body::Body;
@@ -22,8 +21,8 @@ use crate::segments::Path;
 use crate::show;
 use crate::state::Api;
 
-pub(super) fn paths() -> Router<Api> {
-    Router::new()
+pub(super) fn paths() -> Paths {
+    Paths::new()
         .route("/bindings", resource(GET, get(list)))
         .route("/bindings/{vhost}", resource(GET, get(list_of_vhost)))
         .route(

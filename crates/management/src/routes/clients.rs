@@ -1,6 +1,5 @@
 //! Connections, channels and consumers.
 
-use axum::Router;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
@@ -11,7 +10,7 @@ use broker_core::{Refusal, VhostName};
 use management_api::Consumer;
 use std::sync::Arc;
 
-use super::{GET, GET_DELETE, resource};
+use super::{GET, GET_DELETE, Paths, resource};
 use crate::access::Caller;
 use crate::apart::apart;
 use crate::error::{ApiError, Result};
@@ -20,8 +19,8 @@ use crate::segments::Path;
 use crate::show::{self, stats::Histories};
 use crate::state::Api;
 
-pub(super) fn paths() -> Router<Api> {
-    Router::new()
+pub(super) fn paths() -> Paths {
+    Paths::new()
         .route("/connections", resource(GET, get(connections)))
         .route(
             "/connections/{name}",
@@ -90,10 +89,11 @@ fn answer_connections(
 ) -> Result<Response> {
     let named: Vec<(String, ConnectionView)> =
         views.into_iter().map(|view| (view.name(), view)).collect();
+    let histories = Histories::of(query);
     query.answer(
         named,
         |(name, _)| name,
-        |(_, view)| show::json(&show::connection(view, api.node())),
+        |(_, view)| show::json(&show::connection(api, view, histories)),
     )
 }
 
@@ -119,7 +119,11 @@ async fn connection(
     State(api): State<Api>,
 ) -> Result<Response> {
     let view = find_connection(&api, &caller, &name)?;
-    Ok(query.answer_one(show::json(&show::connection(&view, api.node()))))
+    Ok(query.answer_one(show::json(&show::connection(
+        &api,
+        &view,
+        Histories::of(&query),
+    ))))
 }
 
 const REASON_HEADER: &str = "x-reason";
@@ -148,7 +152,9 @@ async fn close_connection(
             "User not authorised to access object",
         ));
     }
-    api.broker().close_connection(view.id(), closing(&headers));
+    api.broker()
+        .close_connections_of(&[view.id()], &closing(&headers))
+        .await;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -176,14 +182,12 @@ async fn close_connections_of_user(
             "User not authorised to access object",
         ));
     }
-    for view in api
-        .broker()
-        .connections()
-        .iter()
-        .filter(|view| view.user().as_str() == user)
-    {
-        api.broker().close_connection(view.id(), closing(&headers));
-    }
+    let mut views = api.broker().connections();
+    views.retain(|view| view.user().as_str() == user);
+    let ids: Vec<_> = views.iter().map(|view| view.id()).collect();
+    api.broker()
+        .close_connections_of(&ids, &closing(&headers))
+        .await;
     Ok(StatusCode::NO_CONTENT)
 }
 

@@ -1,17 +1,16 @@
 //! Export and import of definitions.
 
 use axum::Json;
-use axum::Router;
 use axum::body::Bytes;
 use axum::extract::State;
 use axum::http::{HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
+use broker_core::VhostName;
 use broker_core::definitions::{Definitions, Exporter};
-use broker_core::metadata::{Destination, MetadataChange};
-use broker_core::{QueueName, Refusal, VhostName};
+use broker_core::metadata::MetadataChange;
 
-use super::{GET_POST, resource};
+use super::{GET_POST, Paths, resource};
 use crate::access::Administrator;
 use crate::apart::apart;
 use crate::error::{ApiError, Result};
@@ -19,8 +18,8 @@ use crate::paths::encoded_segment;
 use crate::segments::Path;
 use crate::state::Api;
 
-pub(super) fn paths() -> Router<Api> {
-    Router::new()
+pub(super) fn paths() -> Paths {
+    Paths::new()
         .route("/definitions", resource(GET_POST, get(export).post(import)))
         .route(
             "/definitions/{vhost}",
@@ -118,29 +117,8 @@ fn find(haystack: &[u8], needle: &[u8]) -> Option<usize> {
 /// Names the queues that an import passed over, as `vhost/queue`, separated by commas.
 const SKIPPED_HEADER: HeaderName = HeaderName::from_static("x-skipped-queues");
 
-/// Puts the changes through in their order; the first refusal ends the import, and what was
-/// changed before stays. Queues of a type that this broker has not are passed over with their
-/// bindings, so that definitions of a RabbitMQ cluster can be taken over without its streams.
-// rabbitmq: definitions import
 async fn apply(api: &Api, changes: Vec<MetadataChange>) -> Result<Response> {
-    let mut skipped: Vec<(VhostName, QueueName)> = Vec::new();
-    for change in changes {
-        if is_about(&change, &skipped) {
-            continue;
-        }
-        match api.broker().apply(&change).await {
-            Ok(_) => {}
-            Err(Refusal::QueueTypeNotImplemented {
-                queue_type,
-                queue,
-                vhost,
-            }) => {
-                tracing::warn!(%vhost, %queue, queue_type, "an import passes over a queue");
-                skipped.push((vhost, queue));
-            }
-            Err(refusal) => return Err(refusal.into()),
-        }
-    }
+    let skipped = api.broker().import(changes).await?;
     let mut response = StatusCode::NO_CONTENT.into_response();
     if !skipped.is_empty() {
         let names = skipped.iter().map(|(vhost, queue)| {
@@ -156,20 +134,6 @@ async fn apply(api: &Api, changes: Vec<MetadataChange>) -> Result<Response> {
         response.headers_mut().insert(SKIPPED_HEADER, names);
     }
     Ok(response)
-}
-
-fn is_about(change: &MetadataChange, skipped: &[(VhostName, QueueName)]) -> bool {
-    let MetadataChange::Bind {
-        vhost,
-        destination: Destination::Queue(queue),
-        ..
-    } = change
-    else {
-        return false;
-    };
-    skipped
-        .iter()
-        .any(|(of, name)| of == vhost && name == queue)
 }
 
 #[cfg(test)]

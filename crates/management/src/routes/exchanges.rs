@@ -1,6 +1,5 @@
 //! Exchanges.
 
-use axum::Router;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
@@ -11,7 +10,7 @@ use broker_core::{ExchangeName, Refusal, VhostName};
 use std::sync::Arc;
 
 use super::bindings::{from_exchange, to_destination};
-use super::{GET, GET_PUT_DELETE, put_answer, resource};
+use super::{GET, GET_PUT_DELETE, Paths, put_answer, resource};
 use crate::access::Caller;
 use crate::apart::apart;
 use crate::body::Body;
@@ -22,8 +21,8 @@ use crate::segments::Path;
 use crate::show::{self, stats::Histories};
 use crate::state::Api;
 
-pub(super) fn paths() -> Router<Api> {
-    Router::new()
+pub(super) fn paths() -> Paths {
+    Paths::new()
         .route("/exchanges", resource(GET, get(list)))
         .route("/exchanges/{vhost}", resource(GET, get(list_of_vhost)))
         .route(

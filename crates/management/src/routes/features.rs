@@ -3,13 +3,12 @@
 //! This broker has no nodes of mixed releases to protect, so every flag is on; the names are those
 //! that clients look for.
 
-use axum::Router;
 use axum::http::StatusCode;
 use axum::response::Response;
 use axum::routing::{get, put};
 use management_api::{DeprecatedFeature, FeatureFlag};
 
-use super::{GET, PUT, resource};
+use super::{GET, PUT, Paths, resource};
 use crate::access::{Administrator, Caller};
 use crate::error::{ApiError, Result};
 use crate::list::ListQuery;
@@ -17,8 +16,8 @@ use crate::segments::Path;
 use crate::show;
 use crate::state::Api;
 
-pub(super) fn paths() -> Router<Api> {
-    Router::new()
+pub(super) fn paths() -> Paths {
+    Paths::new()
         .route("/feature-flags", resource(GET, get(flags)))
         .route("/feature-flags/{flag}/enable", resource(PUT, put(enable)))
         .route("/deprecated-features", resource(GET, get(deprecated)))

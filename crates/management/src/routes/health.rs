@@ -1,7 +1,6 @@
 //! Health checks: 200 with `ok`, or 503 with the reason.
 
 use axum::Json;
-use axum::Router;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
@@ -10,14 +9,14 @@ use broker_core::VhostName;
 use management_api::Health;
 use serde_json::json;
 
-use super::{GET, resource};
+use super::{GET, Paths, resource};
 use crate::access::Caller;
 use crate::error::{ApiError, Result};
 use crate::segments::Path;
 use crate::state::Api;
 
-pub(super) fn paths() -> Router<Api> {
-    Router::new()
+pub(super) fn paths() -> Paths {
+    Paths::new()
         .route("/health/checks/alarms", resource(GET, get(all_well)))
         .route("/health/checks/local-alarms", resource(GET, get(all_well)))
         .route("/health/checks/virtual-hosts", resource(GET, get(all_well)))

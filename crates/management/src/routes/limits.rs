@@ -1,6 +1,5 @@
 //! Limits of vhosts and users.
 
-use axum::Router;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
@@ -10,7 +9,7 @@ use broker_core::{UserName, VhostName};
 use management_api::Limits;
 use serde_json::json;
 
-use super::{GET, PUT_DELETE, resource};
+use super::{GET, PUT_DELETE, Paths, resource};
 use crate::access::{Administrator, Caller};
 use crate::body::Body;
 use crate::error::{ApiError, Result};
@@ -19,8 +18,8 @@ use crate::segments::Path;
 use crate::show;
 use crate::state::Api;
 
-pub(super) fn paths() -> Router<Api> {
-    Router::new()
+pub(super) fn paths() -> Paths {
+    Paths::new()
         .route("/vhost-limits", resource(GET, get(of_vhosts)))
         .route("/vhost-limits/{vhost}", resource(GET, get(of_vhost)))
         .route(

@@ -2,9 +2,10 @@
 
 mod peek;
 mod properties;
+mod relocate;
+mod selection;
 
 use axum::Json;
-use axum::Router;
 use axum::extract::State;
 use axum::routing::{get, post};
 use base64::Engine;
@@ -14,7 +15,7 @@ use broker_core::{QueueName, Refusal, VhostName};
 use management_api::{GotMessage, Health, MessageContent, Routed};
 use serde_json::{Value, json};
 
-use super::{GET, POST, resource};
+use super::{GET, POST, Paths, resource};
 use crate::access::Caller;
 use crate::body::Body;
 use crate::error::{ApiError, Result};
@@ -23,8 +24,9 @@ use crate::paths::exchange_name;
 use crate::segments::Path;
 use crate::state::Api;
 
-pub(super) fn paths() -> Router<Api> {
+pub(super) fn paths() -> Paths {
     peek::paths()
+        .merge(relocate::paths())
         .route(
             "/exchanges/{vhost}/{exchange}/publish",
             resource(POST, post(publish)),

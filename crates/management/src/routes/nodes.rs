@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 
 use axum::Json;
-use axum::Router;
 use axum::extract::State;
 use axum::response::Response;
 use axum::routing::get;
@@ -15,7 +14,7 @@ use serde_json::{Value, json};
 use super::overview::{
     CRYPTO_LIB_VERSION, RUNTIME_FULL_VERSION, RUNTIME_VERSION, contexts, exchange_types,
 };
-use super::{GET, resource};
+use super::{GET, Paths, resource};
 use crate::access::Monitor;
 use crate::apart::apart;
 use crate::error::{ApiError, Result};
@@ -25,8 +24,8 @@ use crate::segments::Path;
 use crate::show::{self, stats, stats::Histories};
 use crate::state::Api;
 
-pub(super) fn paths() -> Router<Api> {
-    Router::new()
+pub(super) fn paths() -> Paths {
+    Paths::new()
         .route("/nodes", resource(GET, get(list)))
         .route("/nodes/{node}", resource(GET, get(one)))
         .route("/nodes/{node}/memory", resource(GET, get(memory)))
@@ -37,7 +36,27 @@ pub(super) fn paths() -> Router<Api> {
 }
 
 async fn list(_: Monitor, query: ListQuery, State(api): State<Api>) -> Response {
-    query.answer_whole(vec![node(&api, Histories::of(&query))], show::json)
+    let mut nodes = vec![show::json(&node(&api, Histories::of(&query)))];
+    nodes.extend(others(&api));
+    nodes.sort_by(|a, b| a["name"].as_str().cmp(&b["name"].as_str()));
+    query.answer_whole(nodes, Value::clone)
+}
+
+/// The other nodes of the cluster: what this one knows of them is whether they can be reached.
+fn others(api: &Api) -> Vec<Value> {
+    let here = api.broker().cluster_node();
+    let nodes = api.broker().cluster_nodes().into_iter();
+    nodes
+        .filter(|node| Some(node.node) != here)
+        .map(|node| {
+            json!({
+                "name": api.node_name(node.node),
+                "type": "disc",
+                "running": node.is_up,
+                "cluster_address": node.address,
+            })
+        })
+        .collect()
 }
 
 fn check_node(api: &Api, name: &str) -> Result<()> {
@@ -79,6 +98,7 @@ fn node(api: &Api, histories: Histories) -> Node {
         description: description.into(),
         version: version.into(),
     };
+    let alarms = api.broker().alarms();
     Node {
         name: api.node().to_owned(),
         kind: "disc".into(),
@@ -91,16 +111,13 @@ fn node(api: &Api, histories: Histories) -> Node {
         rates_mode: "basic".into(),
         mem_used: process.resident_bytes,
         mem_used_details: rate(0),
-        mem_limit: match options.memory_limit_bytes {
-            0 => process.memory_total_bytes,
-            limit => limit,
-        },
-        mem_alarm: false,
+        mem_limit: alarms.memory_limit.unwrap_or(process.memory_total_bytes),
+        mem_alarm: alarms.memory,
         mem_calculation_strategy: "rss".into(),
         disk_free: process.disk_free_bytes,
         disk_free_details: rate(1),
-        disk_free_limit: options.disk_free_limit_bytes,
-        disk_free_alarm: false,
+        disk_free_limit: alarms.disk_free_limit,
+        disk_free_alarm: alarms.disk,
         fd_used: process.open_files,
         fd_used_details: rate(2),
         fd_total: process.open_files_max,

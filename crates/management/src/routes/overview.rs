@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 
 use axum::Json;
-use axum::Router;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
@@ -18,7 +17,7 @@ use management_api::{
 };
 use serde_json::{Map, Value, json};
 
-use super::{GET, GET_PUT, resource};
+use super::{GET, GET_PUT, Paths, resource};
 use crate::access::{Administrator, Caller};
 use crate::apart::apart;
 use crate::body::Body;
@@ -30,8 +29,8 @@ use crate::show::stats::{self, Histories};
 use crate::state::{Api, CLUSTER_NAME};
 use crate::statistics::{MESSAGES, READY, UNACKED};
 
-pub(super) fn paths() -> Router<Api> {
-    Router::new()
+pub(super) fn paths() -> Paths {
+    Paths::new()
         .route("/overview", resource(GET, get(overview)))
         .route(
             "/cluster-name",

@@ -3,7 +3,6 @@
 //! Limits of vhosts and operator policies are parameters as well, as RabbitMQ's tools see them:
 //! components `vhost-limits` and `operator_policy`.
 
-use axum::Router;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
@@ -15,7 +14,7 @@ use broker_core::term::Term;
 use management_api::{GlobalParameter, Parameter};
 use serde_json::json;
 
-use super::{GET, GET_PUT_DELETE, delete_answer, put_answer, resource};
+use super::{GET, GET_PUT_DELETE, Paths, delete_answer, put_answer, resource};
 use crate::access::{Administrator, Caller, Policymaker};
 use crate::body::Body;
 use crate::error::{ApiError, Result};
@@ -29,8 +28,8 @@ const VHOST_LIMITS_NAME: &str = "limits";
 const OPERATOR_POLICY: &str = "operator_policy";
 const POLICY: &str = "policy";
 
-pub(super) fn paths() -> Router<Api> {
-    Router::new()
+pub(super) fn paths() -> Paths {
+    Paths::new()
         .route("/parameters", resource(GET, get(list)))
         .route(
             "/parameters/{component}",

@@ -1,6 +1,5 @@
 //! What users may do in vhosts, and with the keys of exchanges.
 
-use axum::Router;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
@@ -9,7 +8,7 @@ use broker_core::metadata::{Metadata, MetadataChange};
 use broker_core::{ExchangeName, Refusal, UserName, VhostName};
 use serde_json::json;
 
-use super::{GET, GET_PUT_DELETE, delete_answer, put_answer, resource};
+use super::{GET, GET_PUT_DELETE, Paths, delete_answer, put_answer, resource};
 use crate::access::Administrator;
 use crate::body::Body;
 use crate::error::{ApiError, Result};
@@ -18,8 +17,8 @@ use crate::segments::Path;
 use crate::show;
 use crate::state::Api;
 
-pub(super) fn paths() -> Router<Api> {
-    Router::new()
+pub(super) fn paths() -> Paths {
+    Paths::new()
         .route("/permissions", resource(GET, get(list)))
         .route(
             "/permissions/{vhost}/{user}",

@@ -1,6 +1,5 @@
 //! Policies and operator policies.
 
-use axum::Router;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
@@ -9,7 +8,7 @@ use broker_core::VhostName;
 use broker_core::metadata::{MetadataChange, Vhost};
 use broker_core::policy::{PolicyForm, PolicyScope};
 
-use super::{GET, GET_PUT_DELETE, delete_answer, put_answer, resource};
+use super::{GET, GET_PUT_DELETE, Paths, delete_answer, put_answer, resource};
 use crate::access::{Administrator, Caller, Policymaker};
 use crate::body::Body;
 use crate::error::{ApiError, Result};
@@ -18,8 +17,8 @@ use crate::segments::Path;
 use crate::show;
 use crate::state::Api;
 
-pub(super) fn paths() -> Router<Api> {
-    Router::new()
+pub(super) fn paths() -> Paths {
+    Paths::new()
         .route("/policies", resource(GET, get(list)))
         .route("/policies/{vhost}", resource(GET, get(list_of_vhost)))
         .route(

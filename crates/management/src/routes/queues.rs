@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use axum::Router;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
@@ -11,13 +10,12 @@ use broker_core::metadata::{
     Destination, MetadataChange, QueueDeclaration, QueueDeletion, QueueRecord, Vhost,
 };
 use broker_core::permission::Operation;
-use broker_core::settings::QueueKind;
 use broker_core::{QueueName, Refusal, VhostName};
 use serde_json::{Value, json};
 
 use super::bindings::to_destination;
-use super::{DELETE, GET, GET_PUT_DELETE, POST, put_answer, resource};
-use crate::access::{Administrator, Caller};
+use super::{DELETE, GET, GET_PUT_DELETE, POST, Paths, put_answer, resource};
+use crate::access::Caller;
 use crate::apart::apart;
 use crate::body::Body;
 use crate::error::{ApiError, Result};
@@ -27,8 +25,8 @@ use crate::show::stats::Histories;
 use crate::show::{self, QueueDetail};
 use crate::state::Api;
 
-pub(super) fn paths() -> Router<Api> {
-    Router::new()
+pub(super) fn paths() -> Paths {
+    Paths::new()
         .route("/queues", resource(GET, get(list)))
         .route("/queues/detailed", resource(GET, get(list_detailed)))
         .route("/queues/{vhost}", resource(GET, get(list_of_vhost)))
@@ -45,11 +43,6 @@ pub(super) fn paths() -> Router<Api> {
             resource(DELETE, on_delete(purge)),
         )
         .route("/queues/{vhost}/{queue}/actions", resource(POST, post(act)))
-        .route(
-            "/queues/quorum/{vhost}/{queue}/status",
-            resource(GET, get(quorum_status)),
-        )
-        .route("/rebalance/queues", resource(POST, post(rebalance)))
 }
 
 /// The queues of a vhost by name.
@@ -155,7 +148,12 @@ fn shown(api: &Api, record: &Arc<QueueRecord>, detail: QueueDetail, histories: H
 }
 
 /// The queue that a path names.
-fn find(api: &Api, caller: &Caller, vhost: &VhostName, queue: &str) -> Result<Arc<QueueRecord>> {
+pub(super) fn find(
+    api: &Api,
+    caller: &Caller,
+    vhost: &VhostName,
+    queue: &str,
+) -> Result<Arc<QueueRecord>> {
     let metadata = api.broker().metadata();
     caller.enter(&metadata, vhost)?;
     metadata
@@ -266,9 +264,8 @@ async fn purge(
         let queue = record.name.clone();
         return Err(Refusal::ResourceLocked { queue, vhost }.into());
     }
-    api.broker()
-        .purge(record.id)
-        .ok_or(ApiError::ObjectNotFound)?;
+    let purged = api.broker().purge(record.id).await;
+    purged.ok_or(ApiError::ObjectNotFound)??;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -285,28 +282,4 @@ async fn act(
         Some("sync" | "cancel_sync") => Ok(StatusCode::NO_CONTENT),
         other => Err(ApiError::bad_request(json!(["unknown", other]))),
     }
-}
-
-async fn quorum_status(
-    caller: Caller,
-    Path((vhost, queue)): Path<(String, String)>,
-    query: ListQuery,
-    State(api): State<Api>,
-) -> Result<Response> {
-    let record = find(&api, &caller, &VhostName::new(vhost), &queue)?;
-    if record.kind != QueueKind::Quorum {
-        return Err(ApiError::ObjectNotFound);
-    }
-    let member = json!({
-        "Node Name": api.node(),
-        "Raft State": "leader",
-        "Membership": "voter",
-        "Group": record.group,
-    });
-    Ok(query.answer_whole(vec![member], Value::clone))
-}
-
-/// One node leads all there is to lead.
-async fn rebalance(_: Administrator) -> StatusCode {
-    StatusCode::NO_CONTENT
 }

@@ -1,7 +1,6 @@
 //! Users.
 
 use auth::{HashedPassword, HashingAlgorithm};
-use axum::Router;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
@@ -13,7 +12,7 @@ use broker_core::definitions::parse_tags;
 use broker_core::metadata::MetadataChange;
 use serde_json::{Value, json};
 
-use super::{GET, GET_PUT_DELETE, POST, delete_answer, put_answer, resource};
+use super::{GET, GET_PUT_DELETE, POST, Paths, delete_answer, put_answer, resource};
 use crate::access::Administrator;
 use crate::body::Body;
 use crate::error::{ApiError, Result};
@@ -22,8 +21,8 @@ use crate::segments::Path;
 use crate::show;
 use crate::state::Api;
 
-pub(super) fn paths() -> Router<Api> {
-    Router::new()
+pub(super) fn paths() -> Paths {
+    Paths::new()
         .route("/users", resource(GET, get(list)))
         .route(
             "/users/without-permissions",

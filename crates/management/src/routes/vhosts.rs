@@ -1,6 +1,5 @@
 //! Vhosts, their protection from deletion, and lists of what belongs to one.
 
-use axum::Router;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
@@ -11,7 +10,9 @@ use broker_core::definitions::{parse_default_queue_type, parse_tags};
 use broker_core::metadata::{MetadataChange, VhostRecord};
 use serde_json::{Value, json};
 
-use super::{GET, GET_POST_DELETE, GET_PUT_DELETE, POST, delete_answer, put_answer, resource};
+use super::{
+    GET, GET_POST_DELETE, GET_PUT_DELETE, POST, Paths, delete_answer, put_answer, resource,
+};
 use crate::access::{Administrator, Caller};
 use crate::apart::apart;
 use crate::body::Body;
@@ -21,8 +22,8 @@ use crate::segments::Path;
 use crate::show::{self, stats::Histories};
 use crate::state::Api;
 
-pub(super) fn paths() -> Router<Api> {
-    Router::new()
+pub(super) fn paths() -> Paths {
+    Paths::new()
         .route("/vhosts", resource(GET, get(list)))
         .route(
             "/vhosts/{vhost}",

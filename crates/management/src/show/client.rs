@@ -4,20 +4,29 @@ use broker::observe::{ChannelView, ConnectionView, ConsumerInfo};
 use broker_core::metadata::QueueRecord;
 use broker_core::queue::ConsumerState;
 use management_api::{
-    Channel, ChannelDetails, Connection, ConnectionDetails, Consumer, QueueRef, Rate,
-    UserConnection,
+    Channel, ChannelDetails, Connection, ConnectionDetails, Consumer, QueueRef, UserConnection,
 };
 
 use super::stats::{self, Histories};
-use super::table;
+use super::{flow, table};
 use crate::state::Api;
+use crate::statistics::{RECEIVED, SENT};
 use crate::time::iso8601;
 
 const PROTOCOL: &str = "AMQP 0-9-1";
 
-pub(crate) fn connection(view: &ConnectionView, node: &str) -> Connection {
+pub(crate) fn connection(api: &Api, view: &ConnectionView, histories: Histories) -> Connection {
+    let node = api.node();
     let (peer, local) = (view.peer(), view.local());
+    let ((received, reads), sent) = (view.received(), view.sent());
+    let (received_rate, sent_rate) = {
+        let statistics = api.statistics().lock();
+        let series = statistics.connection(view.id());
+        let rate = |counter| stats::rate(series, counter, histories.data_rates);
+        (rate(RECEIVED), rate(SENT))
+    };
     let client_properties = table(view.client_properties());
+    let tls = view.tls();
     Connection {
         name: view.name(),
         user_provided_name: client_properties
@@ -42,22 +51,22 @@ pub(crate) fn connection(view: &ConnectionView, node: &str) -> Connection {
         channel_max: view.channel_max(),
         channels: view.channel_count(),
         client_properties,
-        ssl: false,
-        ssl_protocol: None,
-        ssl_cipher: None,
+        ssl: tls.is_some(),
+        ssl_protocol: tls.map(|tls| tls.protocol.clone()),
+        ssl_cipher: tls.map(|tls| tls.cipher_suite.clone()),
         ssl_hash: None,
         ssl_key_exchange: None,
-        peer_cert_subject: None,
-        peer_cert_issuer: None,
-        peer_cert_validity: None,
-        peer_cert_serial_number: None,
-        recv_oct: 0,
-        recv_oct_details: Rate::default(),
-        recv_cnt: 0,
-        send_oct: 0,
-        send_oct_details: Rate::default(),
-        send_cnt: 0,
-        send_pend: 0,
+        peer_cert_subject: tls.and_then(|tls| tls.subject.clone()),
+        peer_cert_issuer: tls.and_then(|tls| tls.issuer.clone()),
+        peer_cert_validity: tls.and_then(|tls| tls.validity.clone()),
+        peer_cert_serial_number: tls.and_then(|tls| tls.serial_number.clone()),
+        recv_oct: received,
+        recv_oct_details: received_rate,
+        recv_cnt: reads,
+        send_oct: sent.octets,
+        send_oct_details: sent_rate,
+        send_cnt: sent.writes,
+        send_pend: sent.pending_octets,
     }
 }
 
@@ -82,6 +91,7 @@ fn connection_details(view: &ConnectionView) -> ConnectionDetails {
 pub(crate) fn channel(api: &Api, view: &ChannelView, histories: Histories) -> Channel {
     let connection = view.connection();
     let traffic = view.traffic();
+    let hold = flow::channel_hold(view);
     let (message_stats, idle_since) = {
         let statistics = api.statistics().lock();
         let series = statistics.channel(view.id());
@@ -97,7 +107,7 @@ pub(crate) fn channel(api: &Api, view: &ChannelView, histories: Histories) -> Ch
         vhost: connection.vhost().to_string(),
         user: connection.user().to_string(),
         user_who_performed_action: connection.user().to_string(),
-        state: "running".to_owned(),
+        state: if hold.is_some() { "flow" } else { "running" }.to_owned(),
         connection_details: connection_details(&connection),
         prefetch_count: view.prefetch(),
         consumer_count: api.broker().consumer_count(view),
@@ -111,6 +121,7 @@ pub(crate) fn channel(api: &Api, view: &ChannelView, histories: Histories) -> Ch
         cached_segments: 0,
         idle_since,
         message_stats,
+        hold,
         consumer_details: None,
         deliveries: None,
         publishes: None,

@@ -12,6 +12,7 @@ use crate::statistics::{ChurnSeries, ExchangeSeries, History, Series, TrafficSer
 pub(crate) struct Histories {
     pub(crate) messages: Option<History>,
     pub(crate) lengths: Option<History>,
+    pub(crate) data_rates: Option<History>,
     pub(crate) node: Option<History>,
 }
 
@@ -28,6 +29,7 @@ impl Histories {
         Self {
             messages: history("msg_rates"),
             lengths: history("lengths"),
+            data_rates: history("data_rates"),
             node: history("node_stats"),
         }
     }

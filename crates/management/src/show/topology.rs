@@ -7,7 +7,7 @@ use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use broker::observe::{QueueView, TrafficCounts};
 use broker_core::metadata::{self, ExchangeRecord, Metadata, QueueRecord};
 use broker_core::queue::QueueCounts;
-use broker_core::settings::{DelayedRetryKind, QueueKind};
+use broker_core::settings::QueueKind;
 use broker_core::{QueueName, VhostName};
 use management_api::{
     Binding, Exchange, Queue, QueueCountsOnly, QueueFigures, Vhost, VhostMetadata,
@@ -15,11 +15,11 @@ use management_api::{
 use serde_json::{Value, json};
 
 use super::stats::{self, Histories};
-use super::{client, consumer, strings, table};
+use super::{client, consumer, flow, strings, table, trouble};
 use crate::paths;
 use crate::state::Api;
 use crate::statistics::{MESSAGES, READY, UNACKED, as_traffic};
-use crate::time::iso8601;
+use crate::time::{iso8601, now_ms};
 
 /// How much of a queue is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,6 +37,28 @@ pub(crate) enum QueueDetail {
 }
 
 /// A queue, `view` being what the broker says of it at this moment.
+/// Where the copies of a quorum queue are, and who leads it.
+fn place(api: &Api, record: &QueueRecord, shown: &mut Queue) {
+    let Some(group) = api.broker().group_of(record.id) else {
+        let node = api.node().to_owned();
+        shown.members = Some(vec![node.clone()]);
+        shown.online = Some(vec![node.clone()]);
+        shown.leader = Some(node);
+        return;
+    };
+    let names = |nodes: &[u64]| nodes.iter().map(|node| api.node_name(*node)).collect();
+    shown.members = Some(names(&group.members));
+    shown.online = Some(names(&group.online));
+    match group.leader.filter(|_| group.has_majority()) {
+        Some(leader) => {
+            shown.node = api.node_name(leader);
+            shown.leader = Some(shown.node.clone());
+        }
+        // rabbitmq: a queue without a majority is in minority.
+        None => shown.state = "minority".to_owned(),
+    }
+}
+
 pub(crate) fn queue(
     api: &Api,
     metadata: &Metadata,
@@ -45,7 +67,8 @@ pub(crate) fn queue(
     detail: QueueDetail,
     histories: Histories,
 ) -> Queue {
-    let node = api.node().to_owned();
+    let home = Some(record.home.0).filter(|home| *home != 0);
+    let node = home.map_or_else(|| api.node().to_owned(), |home| api.node_name(home));
     let is_quorum = record.kind == QueueKind::Quorum;
     let detailed = matches!(detail, QueueDetail::Detailed | QueueDetail::Single);
     let mut shown = Queue {
@@ -56,7 +79,7 @@ pub(crate) fn queue(
         auto_delete: record.auto_delete,
         exclusive: record.exclusive_owner.is_some(),
         arguments: table(&record.arguments),
-        node: node.clone(),
+        node,
         state: if view.is_some() { "running" } else { "down" }.to_owned(),
         internal: Some(false),
         internal_owner: Some(false),
@@ -66,11 +89,9 @@ pub(crate) fn queue(
         ..Queue::default()
     };
     if is_quorum {
-        shown.members = Some(vec![node.clone()]);
-        shown.online = Some(vec![node.clone()]);
-        shown.leader = Some(node);
-        shown.delivery_limit = Some(delivery_limit(record));
-        shown.delayed_retry = Some(delayed_retry(record).to_owned());
+        place(api, record, &mut shown);
+        shown.delivery_limit = Some(trouble::delivery_limit(record));
+        shown.delayed_retry = Some(trouble::delayed_retry(record));
     }
     let counts = view.map(|view| view.counts).unwrap_or_default();
     match detail {
@@ -87,7 +108,12 @@ pub(crate) fn queue(
     }
     let mut figures = figures(record, view, counts, detailed);
     add_rates(api, record, view, &mut figures, histories);
+    if let Some(view) = view {
+        trouble::add(view, &mut figures);
+    }
     shown.figures = Some(figures);
+    let flow = api.broker().queue_flow(record.id);
+    shown.flow = flow.as_ref().and_then(flow::queue_flow);
     if let Some(owner) = record.exclusive_owner {
         shown.owner_pid_details = api.broker().connection(owner).as_ref().map(client::owner);
     }
@@ -123,28 +149,6 @@ fn effective_policy(metadata: &Metadata, record: &QueueRecord) -> Value {
     super::json(&values)
 }
 
-// rabbitmq: quorum queues show their limit; a negative one is none
-fn delivery_limit(record: &QueueRecord) -> Value {
-    record
-        .settings
-        .delivery_limit
-        .map_or(json!(-1), |limit| json!(limit))
-}
-
-fn delayed_retry(record: &QueueRecord) -> &'static str {
-    match record
-        .settings
-        .delayed_retry
-        .as_ref()
-        .map(|retry| retry.kind)
-    {
-        None => "disabled",
-        Some(DelayedRetryKind::All) => "all",
-        Some(DelayedRetryKind::Failed) => "failed",
-        Some(DelayedRetryKind::Returned) => "returned",
-    }
-}
-
 fn add_rates(
     api: &Api,
     record: &QueueRecord,
@@ -152,7 +156,10 @@ fn add_rates(
     figures: &mut QueueFigures,
     histories: Histories,
 ) {
+    let ends = api.broker().queue_ends(record.id);
     let statistics = api.statistics().lock();
+    let since_ms = ends.and_then(|ends| statistics.ages().since_ms(record.id, ends.oldest));
+    figures.oldest_message_age_ms = since_ms.map(|since_ms| now_ms().saturating_sub(since_ms));
     let series = statistics.queue(record.id);
     figures.messages_details = stats::rate(series, MESSAGES, histories.lengths);
     figures.messages_ready_details = stats::rate(series, READY, histories.lengths);

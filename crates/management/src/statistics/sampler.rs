@@ -2,7 +2,8 @@
 
 use std::collections::HashMap;
 
-use broker_core::metadata::QueueId;
+use broker::observe::QueueEnds;
+use broker_core::metadata::{ConnectionId, QueueId};
 use broker_core::{ExchangeName, VhostName};
 use tokio::time::MissedTickBehavior;
 
@@ -35,22 +36,34 @@ fn sample(api: &Api) {
     let Statistics {
         queues,
         channels,
+        connections,
         exchanges,
         vhosts,
         node,
         churn,
         process,
+        ages,
     } = &mut *statistics;
     queues.begin();
     for (queue, values) in look.queues {
         queues.sample(queue, at_ms, values);
     }
     queues.end();
+    ages.begin();
+    for (queue, ends) in look.ends {
+        ages.note(queue, at_ms, ends);
+    }
+    ages.end();
     channels.begin();
     for (channel, values) in look.channels {
         channels.sample(channel, at_ms, values);
     }
     channels.end();
+    connections.begin();
+    for (connection, values) in look.connections {
+        connections.sample(connection, at_ms, values);
+    }
+    connections.end();
     exchanges.begin();
     for (exchange, values) in look.exchanges {
         exchanges.sample(exchange, at_ms, values);
@@ -69,7 +82,10 @@ fn sample(api: &Api) {
 /// The values of one pass.
 struct Look {
     queues: Vec<(QueueId, [u64; 14])>,
+    /// Of those that have messages.
+    ends: Vec<(QueueId, QueueEnds)>,
     channels: Vec<(u64, [u64; 14])>,
+    connections: Vec<(ConnectionId, [u64; 2])>,
     exchanges: Vec<((VhostName, ExchangeName), [u64; 2])>,
     vhosts: Vec<(VhostName, [u64; 14])>,
     node: [u64; 14],
@@ -89,6 +105,9 @@ impl Look {
             }
             queues.push((queue, traffic_values(&as_traffic(traffic), held)));
         });
+        let with_messages = messages.keys();
+        let ends = with_messages.filter_map(|queue| Some((*queue, broker.queue_ends(*queue)?)));
+        let ends = ends.collect();
         let (by_vhost, total) = broker.traffic();
         let mut vhosts = Vec::new();
         let mut exchanges = Vec::new();
@@ -114,12 +133,18 @@ impl Look {
         let channels = connections
             .iter()
             .flat_map(|connection| connection.channels());
+        let octets = connections
+            .iter()
+            .map(|view| (view.id(), [view.received().0, view.sent().octets]))
+            .collect();
         let process = Process::look(&api.options().data_dir);
         Self {
             queues,
+            ends,
             channels: channels
                 .map(|channel| (channel.id(), traffic_values(&channel.traffic(), [0; 3])))
                 .collect(),
+            connections: octets,
             exchanges,
             vhosts,
             node: traffic_values(&total, all),

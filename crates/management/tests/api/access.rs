@@ -127,6 +127,38 @@ async fn broken_bodies_are_refused_and_change_nothing() {
         refused.expect_status(400).json()["reason"],
         json!(["not_boolean", "yes"])
     );
+    for arguments in [json!("x"), json!(3), json!(["x"])] {
+        let body = json!({"durable": true, "arguments": arguments});
+        let refused = admin.put("/api/queues/%2F/q", body).await;
+        assert_eq!(
+            refused.expect_status(400).json()["reason"],
+            json!(["not_object", arguments])
+        );
+    }
+    let huge = "a".repeat((24 << 20) + 1);
+    let refused = admin.send("PUT", "/api/queues/%2F/q", &huge).await;
+    refused.expect_refusal(400, "bad_request", "Exceeded HTTP request body size limit");
     admin.get("/api/queues/%2F/q").await.expect_status(404);
     admin.get("/api/queues/%FF/q").await.expect_status(404);
+}
+
+#[tokio::test]
+async fn a_form_is_answered_with_the_token_of_later_requests() {
+    let stage = Stage::set().await;
+    let nobody = stage.nobody();
+    let answer = nobody
+        .send("POST", "/api/login", "username=guest&password=guest")
+        .await;
+    let answer = answer.expect_status(200).json();
+    // guest:guest
+    assert_eq!(answer["token"]["value"], "Z3Vlc3Q6Z3Vlc3Q=");
+    assert_eq!(answer["user"]["name"], "guest");
+    let wrong = nobody
+        .send("POST", "/api/login", "username=guest&password=no")
+        .await;
+    wrong.expect_refusal(401, "not_authorized", "Not_Authorized");
+    nobody
+        .send("POST", "/api/login", "{}")
+        .await
+        .expect_status(400);
 }

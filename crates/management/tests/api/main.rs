@@ -3,6 +3,9 @@
 mod access;
 mod clients;
 mod definitions;
+mod disk;
+mod events;
+mod insight;
 mod lists;
 mod messages;
 mod metrics;

@@ -12,10 +12,18 @@ fn check(text: &str) -> Vec<&str> {
     let mut seen = HashSet::new();
     let mut family = "";
     let mut samples = Vec::new();
+    let mut helped = HashSet::new();
     for line in text.lines() {
+        if let Some(rest) = line.strip_prefix("# HELP ") {
+            let (name, help) = rest.split_once(' ').expect("a help");
+            assert!(!help.trim().is_empty(), "{name} has no help");
+            assert!(helped.insert(name), "{name} has two helps");
+            continue;
+        }
         if let Some(rest) = line.strip_prefix("# TYPE ") {
             family = rest.split(' ').next().expect("a name");
             assert!(families.insert(family), "{family} begins twice");
+            lint(family, rest.rsplit(' ').next().expect("a type"));
             continue;
         }
         if line.starts_with('#') {
@@ -30,7 +38,28 @@ fn check(text: &str) -> Vec<&str> {
         number.parse::<f64>().expect("a number");
         samples.push(line);
     }
+    assert_eq!(families, helped);
     samples
+}
+
+/// What promtool says of names: counters end in `_total` and nothing else does, no abbreviated
+/// units, no types in names. Raft's names are RabbitMQ's own.
+fn lint(family: &str, kind: &str) {
+    let is_name = family.starts_with(|first: char| first.is_ascii_lowercase())
+        && family
+            .chars()
+            .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
+    assert!(is_name, "{family} is no name");
+    if !family.starts_with("rabbitmq_raft_") {
+        assert_eq!(
+            family.ends_with("_total"),
+            kind == "counter",
+            "{family} is a {kind}"
+        );
+    }
+    for word in ["_ms", "_kb", "_mb", "_gauge", "_counter", "_histogram"] {
+        assert!(!family.ends_with(word), "{family} ends in {word}");
+    }
 }
 
 #[tokio::test]
@@ -147,4 +176,53 @@ async fn probes_need_no_login() {
     let scraper = stage.scraper();
     scraper.get("/healthz/live").await.expect_status(200);
     scraper.get("/healthz/ready").await.expect_status(200);
+}
+
+#[tokio::test]
+async fn memory_disk_and_syncs_are_shown_beside_the_logs_of_quorum_queues() {
+    let stage = Stage::set().await;
+    let admin = stage.admin();
+    let quorum = json!({"durable": true, "arguments": {"x-queue-type": "quorum"}});
+    admin
+        .put("/api/queues/%2F/q", quorum)
+        .await
+        .expect_status(201);
+    let publish = json!({
+        "properties": {"delivery_mode": 2}, "routing_key": "q",
+        "payload": "hello", "payload_encoding": "string",
+    });
+    admin
+        .post("/api/exchanges/%2F/amq.default/publish", publish)
+        .await
+        .expect_status(200);
+    let scraper = stage.scraper();
+    let number = |text: &str, identity: &str| {
+        let found = text.lines().find_map(|line| line.strip_prefix(identity));
+        let number = found.unwrap_or_else(|| panic!("{identity} is missing"));
+        number.trim().parse::<f64>().expect("a number")
+    };
+    let text = scraper.get("/metrics").await.expect_status(200).text;
+    check(&text);
+    let syncs = number(&text, "sluicemq_journal_sync_duration_seconds_count");
+    assert!(
+        syncs >= 2.0,
+        "the queue and the message were synced: {syncs}"
+    );
+    let longest = "sluicemq_journal_sync_duration_seconds_bucket{le=\"+Inf\"}";
+    assert!(number(&text, longest) >= syncs);
+    assert!(number(&text, "sluicemq_disk_journal_bytes") > 0.0);
+    assert_eq!(number(&text, "sluicemq_disk_dead_bytes"), 0.0);
+    assert!(number(&text, "sluicemq_memory_used_bytes{meter=\"producers\"}") >= 5.0);
+    let latency = "rabbitmq_raft_max_commit_latency_seconds{ra_system=\"quorum_queues\"}";
+    assert!(number(&text, latency) > 0.0);
+
+    let text = scraper.get("/metrics/per-object").await.text;
+    check(&text);
+    let written = "rabbitmq_raft_last_written_index{vhost=\"/\",queue=\"q\"}";
+    assert!(number(&text, written) >= 1.0);
+    let path = "/metrics/detailed?family=ra_metrics&vhost=%2F";
+    let text = scraper.get(path).await.expect_status(200).text;
+    check(&text);
+    let committed = "rabbitmq_detailed_raft_commit_index{vhost=\"/\",queue=\"q\"}";
+    assert!(number(&text, committed) >= 1.0);
 }

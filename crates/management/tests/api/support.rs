@@ -145,6 +145,7 @@ impl Stage {
             frame_max: 131_072,
             heartbeat_s: 60,
             mechanism: "PLAIN".into(),
+            tls: None,
         });
         session.expect("a session")
     }

@@ -58,6 +58,11 @@ pub(super) const FIGURES: &[Figure] = &[
         },
     },
     Figure {
+        name: "fsyncs",
+        unit: "",
+        read: |report| report.broker.fsyncs.map(|count| count as f64),
+    },
+    Figure {
         name: "latency p50",
         unit: "µs",
         read: |report| of(report.latency_us, |us| us.p50),

@@ -198,6 +198,29 @@ pub(crate) struct LoadOptions {
         help_heading = "Consumers"
     )]
     pub(crate) requeue_every: u32,
+    /// Send those back that come again, too, so that they go round for ever.
+    #[arg(long, requires = "requeue_every", help_heading = "Consumers")]
+    pub(crate) requeue_again: bool,
+    /// Never settle every Nth delivery of each consumer, the first one to begin with; 0 none. They count
+    /// towards --prefetch.
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 0,
+        help_heading = "Consumers"
+    )]
+    pub(crate) stuck_every: u64,
+    /// Settle each message only when so many more have come: what stays unacknowledged.
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 0,
+        help_heading = "Consumers"
+    )]
+    pub(crate) lag: u32,
+    /// Only so many consumers, the last ones, keep to --consume-rate and --think; all when absent.
+    #[arg(long, value_name = "N", help_heading = "Consumers")]
+    pub(crate) slow_consumers: Option<u32>,
 
     /// Stop after so many messages, all producers together (without producers: consumed).
     #[arg(long, value_name = "N", help_heading = "Course")]
@@ -258,6 +281,17 @@ pub(crate) enum OptionFault {
          deliveries that the broker holds back for its acks"
     )]
     AckBeyondPrefetch { ack_every: u32, prefetch: u32 },
+    #[error(
+        "--lag {lag} and --ack-every {ack_every} are more than --prefetch {prefetch}: nothing more \
+         would come before something is acknowledged"
+    )]
+    LagBeyondPrefetch {
+        lag: u32,
+        ack_every: u32,
+        prefetch: u32,
+    },
+    #[error("--stuck-every and --lag need acknowledgements: --ack-every must be more than 0")]
+    HeldWithoutAcks,
     #[error("--verify needs bodies of at least {IDENTITY_BYTES} bytes, for their sequence number")]
     TooSmallToVerify,
     #[error("--verify needs at least one producer and one consumer in the same run")]
@@ -324,6 +358,19 @@ impl LoadOptions {
                 ack_every,
                 prefetch,
             });
+        }
+        if self.stuck_every > 0 || self.lag > 0 {
+            if ack_every == 0 {
+                return Err(OptionFault::HeldWithoutAcks);
+            }
+            let lag = self.lag;
+            if prefetch > 0 && !self.poll && lag.saturating_add(ack_every) > prefetch {
+                return Err(OptionFault::LagBeyondPrefetch {
+                    lag,
+                    ack_every,
+                    prefetch,
+                });
+            }
         }
         self.check_verification()?;
         self.check_names()?;

@@ -10,7 +10,7 @@ use crate::uri::{Endpoint, UriFault};
 
 #[derive(Clone, Debug, Args)]
 pub(crate) struct BrokerOptions {
-    /// The broker's process: measures its CPU, memory and system calls.
+    /// The broker's process: measures its CPU, memory, system calls and fsyncs (the last as root).
     #[arg(long, value_name = "PID")]
     pub(crate) pid: Option<u32>,
     /// The broker's data folder: measures its size.

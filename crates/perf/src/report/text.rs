@@ -135,8 +135,11 @@ fn broker(out: &mut String, report: &RunReport) -> std::fmt::Result {
         let (reads, writes) = (io.read_calls, io.write_calls);
         write!(
             out,
-            "   {reads} reads, {writes} writes, {written:.0} MiB to disk, fsyncs n/a"
+            "   {reads} reads, {writes} writes, {written:.0} MiB to disk"
         )?;
+    }
+    if let Some(fsyncs) = broker.fsyncs {
+        write!(out, "   {fsyncs} fsyncs")?;
     }
     if let Some(disk) = broker.disk_bytes {
         write!(out, "   folder {:.0} MiB", disk as f64 / MEBIBYTE)?;

@@ -1,6 +1,7 @@
 //! A consumer: takes deliveries (pushed, or polled with basic.get), times and checks them, and
 //! settles them.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use amqp::protocol::{AMQPClass, basic, channel};
@@ -35,6 +36,12 @@ pub(crate) struct ConsumerPlan {
     pub(crate) ack_every: u32,
     /// Send every so many first deliveries back; 0 none.
     pub(crate) requeue_every: u32,
+    /// Send back what was sent back before, too.
+    pub(crate) requeue_again: bool,
+    /// Never settle every so many deliveries, the first one to begin with; 0 none.
+    pub(crate) stuck_every: u64,
+    /// Settle a message when so many more have come.
+    pub(crate) lag: usize,
     /// How long a message takes; 0 no time.
     pub(crate) service_ns: u64,
     /// Compare bodies with this.
@@ -55,6 +62,10 @@ pub(crate) struct Consumer {
     /// Deliveries since the last ack, and the last of them.
     unacked: u32,
     unacked_tag: u64,
+    /// Deliveries that are settled later, of a consumer that holds some back.
+    held: VecDeque<u64>,
+    /// Deliveries that were judged, stuck or held, so far.
+    judged: u64,
     sightings: Vec<Sighting>,
     remembered: Vec<Sighting>,
     order: OrderCheck,
@@ -88,6 +99,8 @@ impl Consumer {
             first_deliveries: 0,
             unacked: 0,
             unacked_tag: 0,
+            held: VecDeque::new(),
+            judged: 0,
             sightings: Vec::new(),
             remembered: Vec::new(),
             order: OrderCheck::default(),
@@ -144,6 +157,7 @@ impl Consumer {
         if self.unacked > 0 {
             self.ack_all(turn);
         }
+        self.ack_held(0, turn);
         close_channel(turn.out, self.plan.channel);
         self.stage = Stage::Closing;
     }
@@ -311,7 +325,11 @@ impl Consumer {
         turn.tally.counts.consumed += 1;
         self.sightings.extend(delivery.sighting);
         if self.plan.ack_every == 0 {
+            turn.tally.counts.acknowledged += 1;
             return;
+        }
+        if self.plan.stuck_every > 0 || self.plan.lag > 0 {
+            return self.hold(delivery.tag, turn);
         }
         self.unacked += 1;
         self.unacked_tag = delivery.tag;
@@ -320,9 +338,46 @@ impl Consumer {
         }
     }
 
-    /// Only first deliveries are sent back, so that every message is kept in the end.
+    /// Keeps a delivery back, for ever or for a while, and acknowledges those whose while is over.
+    fn hold(&mut self, tag: u64, turn: &mut Turn<'_>) {
+        let number = self.judged;
+        self.judged += 1;
+        if self.plan.stuck_every > 0 && number.is_multiple_of(self.plan.stuck_every) {
+            return;
+        }
+        self.held.push_back(tag);
+        if self.held.len() >= self.plan.lag + self.plan.ack_every as usize {
+            self.ack_held(self.plan.lag, turn);
+        }
+    }
+
+    /// Acknowledges all that are held back but the last `kept`.
+    fn ack_held(&mut self, kept: usize, turn: &mut Turn<'_>) {
+        let due = self.held.len().saturating_sub(kept);
+        turn.tally.counts.acknowledged += due as u64;
+        // What is stuck lies in between: an ack of several would take it along.
+        let at_once = match self.plan.stuck_every {
+            0 => due,
+            _ => 1,
+        };
+        let mut left = due;
+        while left > 0 {
+            let some = at_once.min(left);
+            let last = self.held.drain(..some).next_back();
+            left -= some;
+            let ack = BasicAck {
+                delivery_tag: last.unwrap_or(0),
+                multiple: some > 1,
+            };
+            encode_ack(turn.out, self.plan.channel, ack);
+        }
+    }
+
+    /// Unless the plan says so, only first deliveries are sent back, so that every message is kept in the
+    /// end.
     fn wants_back(&mut self, delivery: Delivery) -> bool {
-        if self.plan.requeue_every == 0 || delivery.redelivered {
+        let again = delivery.redelivered && !self.plan.requeue_again;
+        if self.plan.requeue_every == 0 || again {
             return false;
         }
         self.first_deliveries += 1;
@@ -339,6 +394,7 @@ impl Consumer {
             multiple: self.unacked > 1,
         };
         encode_ack(turn.out, self.plan.channel, ack);
+        turn.tally.counts.acknowledged += u64::from(self.unacked);
         self.unacked = 0;
     }
 

@@ -57,6 +57,9 @@ impl Bench {
             intake: Intake::Push,
             ack_every: 1,
             requeue_every: 0,
+            requeue_again: false,
+            stuck_every: 0,
+            lag: 0,
             service_ns: 0,
             filler: Some(Filler::new(64, None)),
             witness: Arc::clone(&notes) as Arc<dyn Witness>,
@@ -332,4 +335,51 @@ fn a_cancelled_consumer_is_a_fault_that_names_it() {
     });
     let fault = bench.hear(1, other(AMQPClass::Basic(cancel))).unwrap_err();
     assert!(fault.to_string().contains("cancelled consumer \"0\""));
+}
+
+fn acks(bench: &mut Bench) -> Vec<(u64, bool)> {
+    let sent = bench.sent().into_iter();
+    let acks = sent.map(|method| match method {
+        Method::BasicAck(ack) => (ack.delivery_tag, ack.multiple),
+        other => panic!("expected acks; came {other:?}"),
+    });
+    acks.collect()
+}
+
+#[test]
+fn every_nth_delivery_is_never_settled_and_no_ack_takes_it_along() {
+    let mut bench = Bench::consuming(|plan| (plan.stuck_every, plan.ack_every) = (3, 2));
+    for tag in 1..=7 {
+        bench.deliver(tag, false, &body(tag, 40));
+    }
+    // 1, 4 and 7 are stuck.
+    let singly = [2, 3, 5, 6].map(|tag| (tag, false));
+    assert_eq!(acks(&mut bench), singly);
+    assert_eq!(bench.tally.counts.acknowledged, 4);
+    assert_eq!(bench.tally.counts.consumed, 7);
+}
+
+#[test]
+fn a_consumer_that_lags_acks_what_is_far_behind_and_the_rest_at_the_end() {
+    let mut bench = Bench::consuming(|plan| (plan.lag, plan.ack_every) = (3, 2));
+    for tag in 1..=7 {
+        bench.deliver(tag, false, &body(tag, 40));
+    }
+    assert_eq!(acks(&mut bench), [(2, true), (4, true)]);
+    bench.orders.consume = Order::Stop;
+    bench.with_turn(9, Consumer::pump);
+    let sent = bench.sent();
+    assert_eq!(sent.first(), Some(&ack(7, true)), "{sent:?}");
+    assert_eq!(bench.tally.counts.acknowledged, 7);
+}
+
+#[test]
+fn what_goes_round_for_ever_is_sent_back_each_time_it_comes() {
+    let change = |plan: &mut ConsumerPlan| (plan.requeue_every, plan.requeue_again) = (1, true);
+    let mut bench = Bench::consuming(change);
+    for (tag, redelivered) in [(1, false), (2, true), (3, true)] {
+        bench.deliver(tag, redelivered, &body(1, 40));
+    }
+    assert_eq!(bench.tally.counts.requeued, 3);
+    assert_eq!(bench.tally.counts.consumed, 0);
 }

@@ -47,30 +47,110 @@ fn with(key: &str, value: &str) -> Settings {
     settings::load(&sources).expect("valid settings").settings
 }
 
+/// Keys that are read where they act, each tried there with the running program.
+const READ_IN_PLACE: [&str; 11] = [
+    "listeners.amqp",
+    "listeners.amqps",
+    "listeners.management",
+    "listeners.management_tls",
+    "listeners.metrics",
+    "definitions.path",
+    "definitions.skip_if_unchanged",
+    "policies.path",
+    "log.level",
+    "log.format",
+    "shutdown.drain_timeout",
+];
+
+/// Everything that the parts of the broker are given, in one text.
+fn told(settings: &Settings) -> String {
+    let first = first_user(settings, |_| None).expect("no variables");
+    let auth = auth_policy(settings);
+    let (door, _) = management::reload_door();
+    let broker = broker_options(settings);
+    format!(
+        "{:?} {:?} {:?} {:?} {:?} {:?} {:?} {:?} {:?} {:?} {:?}",
+        amqp_options(settings),
+        (auth.mechanisms, auth.loopback_users, auth.anonymous),
+        (first.user, first.password, first.vhost),
+        (
+            broker.data_dir,
+            broker.storage,
+            broker.groups,
+            broker.defaults
+        ),
+        flow_options(settings, Some(1 << 40)),
+        (
+            quorum_defaults(settings),
+            // Delays count only when some returns are held back.
+            quorum_defaults(&Settings {
+                quorum: settings::Quorum {
+                    delayed_retry_type: settings::DelayedRetry::All,
+                    ..settings.quorum.clone()
+                },
+                ..settings.clone()
+            }),
+        ),
+        (
+            login_from(settings),
+            // Kind and place count only when the name is an alternative one.
+            login_from(&Settings {
+                tls: settings::Tls {
+                    login_from: settings::LoginFrom::SubjectAlternativeName,
+                    ..settings.tls.clone()
+                },
+                ..settings.clone()
+            })
+        ),
+        // Certificate and key make sense together only.
+        tls_options(&Settings {
+            tls: settings::Tls {
+                certificate: settings
+                    .tls
+                    .certificate
+                    .clone()
+                    .or_else(|| Some("c".into())),
+                private_key: settings
+                    .tls
+                    .private_key
+                    .clone()
+                    .or_else(|| Some("k".into())),
+                ..settings.tls.clone()
+            },
+            ..settings.clone()
+        }),
+        node_name(settings),
+        settings.node.product,
+        management_options(settings, &[], door).product_name,
+    )
+}
+
 #[test]
-fn the_keys_without_effect_exist_and_the_reference_file_says_so() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../config/broker.yaml");
-    let reference = std::fs::read_to_string(path).expect("the reference file is there");
-    for key in WITHOUT_EFFECT {
-        assert!(asks_in_vain(key));
-        let (_, word) = key.split_once('.').expect("a section and a key");
-        let (above, _) = reference.split_once(&format!("\n  {word}: ")).expect(key);
-        let comment = above.lines().next_back().unwrap_or_default();
-        assert!(
-            comment.contains("Not served yet") || comment.contains("Not acted on yet"),
-            "{key}: {comment}"
-        );
+fn no_key_is_dead() {
+    let plain = told(&Settings::default());
+    for (key, value) in crate::reload::tests::SECOND_VALUES {
+        let arrives = told(&with(key, value)) != plain;
+        let in_place = READ_IN_PLACE.contains(key);
+        assert!(arrives || in_place, "nobody acts on {key}");
     }
 }
 
 #[test]
-fn listeners_are_acted_on() {
-    for key in [
-        "listeners.amqp",
-        "listeners.management",
-        "listeners.metrics",
-    ] {
-        assert!(!asks_in_vain(key), "{key}");
+fn every_key_has_a_second_value_or_needs_others_beside_it() {
+    let needs_others = [
+        "listeners.amqps",
+        "listeners.management_tls",
+        "listeners.cluster",
+        "cluster.node",
+        "cluster.nodes",
+        "cluster.secret",
+        "cluster.group_size",
+        "tls.client_certificates",
+    ];
+    let tried = crate::reload::tests::SECOND_VALUES;
+    for key in settings::key_names() {
+        let is_tried = tried.iter().any(|(tried, _)| *tried == key);
+        assert!(is_tried || needs_others.contains(&key.as_str()), "{key}");
     }
 }
 
@@ -130,6 +210,22 @@ fn settings_of_the_engine_arrive() {
     // The largest message must fit into a record.
     let storage = options("limits.max_message_size", "512MiB").storage;
     assert!(storage.record_bytes_max > 512 << 20);
+}
+
+#[test]
+fn settings_of_the_cluster_arrive() {
+    let mut settings = with("cluster.group_size", "5");
+    settings.cluster.node = 2;
+    settings.cluster.nodes = vec!["1@a:25672".to_owned(), "2@b:25673".to_owned()];
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let options = cluster_options(&settings, listener);
+    assert_eq!((options.node, options.group_size), (2, 5));
+    let members: Vec<_> = options
+        .members
+        .iter()
+        .map(|own| (own.node, &own.address[..]))
+        .collect();
+    assert_eq!(members, [(1, "a:25672"), (2, "b:25673")]);
 }
 
 #[test]

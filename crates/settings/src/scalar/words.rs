@@ -67,6 +67,39 @@ word! {
 }
 
 word! {
+    /// When a lever of flow control is used.
+    Lever, "one of auto, always, never",
+    /// With clients that are known to bear it.
+    Auto = "auto",
+    /// With every client.
+    Always = "always",
+    /// With none.
+    Never = "never",
+}
+
+word! {
+    /// How surely dead letters reach their targets.
+    DeadLetterStrategy, "one of at-most-once, at-least-once",
+    /// Published once, without waiting.
+    AtMostOnce = "at-most-once",
+    /// Kept until the targets have confirmed.
+    AtLeastOnce = "at-least-once",
+}
+
+word! {
+    /// Which returns are held back before they are delivered again.
+    DelayedRetry, "one of disabled, all, failed, returned",
+    /// None.
+    Disabled = "disabled",
+    /// All.
+    All = "all",
+    /// Rejects and lost connections.
+    Failed = "failed",
+    /// The others.
+    Returned = "returned",
+}
+
+word! {
     /// The shape of log lines.
     LogFormat, "one of auto, text, json",
     /// Text; with colours if standard error is a terminal.
@@ -75,4 +108,50 @@ word! {
     Text = "text",
     /// One JSON object a line.
     Json = "json",
+}
+
+word! {
+    /// Whether clients show a TLS certificate.
+    ClientCertificates, "one of off, optional, required",
+    /// They are not asked.
+    Off = "off",
+    /// They may.
+    Optional = "optional",
+    /// They must.
+    Required = "required",
+}
+
+word! {
+    /// A version of TLS.
+    TlsVersion, "one of 1.2, 1.3",
+    /// TLS 1.2.
+    OneTwo = "1.2",
+    /// TLS 1.3.
+    OneThree = "1.3",
+}
+
+word! {
+    /// Which name of a client's certificate is the user's.
+    LoginFrom, "one of distinguished_name, common_name, subject_alternative_name",
+    /// The whole subject.
+    DistinguishedName = "distinguished_name",
+    /// The common name.
+    CommonName = "common_name",
+    /// An alternative name.
+    SubjectAlternativeName = "subject_alternative_name",
+}
+
+word! {
+    /// A kind of alternative names.
+    SanType, "one of dns, ip, email, uri, other_name",
+    /// A host's name.
+    Dns = "dns",
+    /// An address.
+    Ip = "ip",
+    /// A mailbox.
+    Email = "email",
+    /// A URI.
+    Uri = "uri",
+    /// A name of another kind.
+    OtherName = "other_name",
 }

@@ -14,8 +14,8 @@ const TIMEOUT: &str =
 const SIZE: &str =
     "a size: a whole number of bytes, or a number with a unit such as 64MiB or 100MB";
 const SHARE: &str = "a share of memory from 0 to 1 such as 0.6, or a size with a unit such as 2GiB";
-const SECTIONS: &str = "node, listeners, auth, policies, storage, memory, disk, limits, quorum, \
-                        log, shutdown";
+const SECTIONS: &str = "node, listeners, tls, auth, definitions, policies, storage, memory, disk, \
+                        flow, limits, quorum, cluster, log, shutdown";
 
 #[test]
 fn an_unknown_key_names_the_nearest_key() {
@@ -404,9 +404,9 @@ fn values_that_the_broker_cannot_run_with_are_refused_where_they_were_set() {
          of storage.journal_file_size (64MiB), and be at most 1TiB",
     );
     check(
-        "auth:\n  mechanisms: [PLAIN, EXTERNAL]\n",
-        "broker.yaml:2:15: `auth.mechanisms` is [\"PLAIN\", \"EXTERNAL\"]; \
-         choose among ANONYMOUS, AMQPLAIN, PLAIN",
+        "auth:\n  mechanisms: [PLAIN, SCRAM]\n",
+        "broker.yaml:2:15: `auth.mechanisms` is [\"PLAIN\", \"SCRAM\"]; \
+         choose among ANONYMOUS, AMQPLAIN, PLAIN, EXTERNAL",
     );
     check(
         "log:\n  level: loud\n",
@@ -414,9 +414,9 @@ fn values_that_the_broker_cannot_run_with_are_refused_where_they_were_set() {
          and exceptions after commas as in info,storage=debug",
     );
     check(
-        "listeners:\n  amqps: 5671\n",
-        "broker.yaml:2:10: `listeners.amqps` is 5671; this version does not serve it yet; \
-         leave it off",
+        "listeners:\n  amqps: 5671\ntls: {certificate: c.pem}\n",
+        "built-in default: `tls.private_key` is no value; a TLS listener is on; name a PEM file, \
+         or set listeners.amqps and listeners.management_tls off",
     );
 }
 

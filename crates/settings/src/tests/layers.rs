@@ -172,6 +172,17 @@ fn what_differs_from_the_defaults_is_told_with_its_origin() {
 }
 
 #[test]
+fn the_secret_of_a_cluster_is_not_told() {
+    let sources = Sources {
+        variables: vec![variable("SLUICEMQ__CLUSTER__SECRET", "hunter2")],
+        ..Sources::default()
+    };
+    let changed = load(&sources).expect("no faults").changed;
+    let told = changed.iter().find(|one| one.key == "cluster.secret");
+    assert_eq!(told.expect("it differs").value, "(hidden)");
+}
+
+#[test]
 fn a_secret_does_not_print_in_a_dump_of_the_settings() {
     let sources = Sources {
         assignments: vec![set("auth.default_password=hunter2")],
@@ -179,4 +190,28 @@ fn a_secret_does_not_print_in_a_dump_of_the_settings() {
     };
     let settings = load(&sources).expect("no faults").settings;
     assert!(!format!("{settings:?}").contains("hunter2"));
+}
+
+#[test]
+fn a_factor_is_a_number_in_files_and_a_text_in_options() {
+    let folder = Folder::new().with("broker.yaml", "quorum: {delayed_retry_multiplier: 2}");
+    let mut sources = folder.sources();
+    let factor = |sources: &Sources| {
+        let loaded = load(sources)?;
+        Ok::<_, SettingsError>(loaded.settings.quorum.delayed_retry_multiplier)
+    };
+    assert_eq!(factor(&sources).expect("no faults"), Some(2.0));
+    sources
+        .assignments
+        .push(set("quorum.delayed_retry_multiplier=1.5"));
+    assert_eq!(factor(&sources).expect("no faults"), Some(1.5));
+    sources
+        .assignments
+        .push(set("quorum.delayed_retry_multiplier=null"));
+    assert_eq!(factor(&sources).expect("no faults"), None);
+    sources
+        .assignments
+        .push(set("quorum.delayed_retry_multiplier=twice"));
+    let fault = factor(&sources).expect_err("a fault").to_string();
+    assert!(fault.contains("expected a number or null"), "{fault}");
 }

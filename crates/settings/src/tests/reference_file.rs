@@ -77,6 +77,7 @@ fn the_environment_and_options_reach_every_key_of_the_reference_file() {
             key.to_ascii_uppercase().replace('.', "__")
         );
         let sources = Sources {
+            rabbitmq_conf: None,
             file: None,
             variables: vec![variable(&name, &written)],
             assignments: vec![set(&format!("{key}={written}"))],

@@ -222,6 +222,12 @@ impl<'a> SetReader<'a> {
         Ok(Self { file, path, len })
     }
 
+    /// Reads no further than this.
+    pub(super) fn up_to(self, end: u64) -> Self {
+        let len = self.len.min(end);
+        Self { len, ..self }
+    }
+
     /// Visits the entries of every complete set; answers where the last one ends. A torn set at the
     /// end is left out; a bad frame before a later set is damage.
     pub(super) fn read(self, mut visit: impl FnMut(Entry)) -> Result<u64> {

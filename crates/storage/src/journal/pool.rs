@@ -10,6 +10,7 @@ use std::sync::Arc;
 use parking_lot::{Condvar, Mutex};
 
 use super::record;
+use super::sync_times::SyncClock;
 use crate::bell::Bell;
 use crate::disk::{Disk, DiskFile, write_all_at};
 use crate::error::{During, Result};
@@ -52,9 +53,11 @@ pub(crate) struct Pool {
     dir: PathBuf,
     file_bytes: u64,
     bytes_max: u64,
+    bytes_kept: u64,
     files: Mutex<Files>,
     room: Condvar,
     sealed_bell: Arc<Bell>,
+    pub(crate) sync_clock: SyncClock,
 }
 
 #[derive(Debug)]
@@ -67,6 +70,8 @@ struct Files {
     starved: bool,
     /// No file is given out any more.
     stopped: bool,
+    /// No free file is kept.
+    frugal: bool,
 }
 
 /// What of the pool is worth a report.
@@ -118,6 +123,7 @@ impl Pool {
             dir,
             file_bytes: options.journal_file_bytes,
             bytes_max: options.journal_bytes_max,
+            bytes_kept: options.journal_bytes_kept,
             files: Mutex::new(Files {
                 next,
                 free: Vec::new(),
@@ -125,9 +131,11 @@ impl Pool {
                 used_bytes,
                 starved: false,
                 stopped: false,
+                frugal: false,
             }),
             room: Condvar::new(),
             sealed_bell,
+            sync_clock: SyncClock::default(),
         };
         for file in free {
             pool.keep_or_remove(&mut pool.files.lock(), file)?;
@@ -140,7 +148,7 @@ impl Pool {
     pub(crate) fn take(&self, record_bytes: u64) -> Result<Option<FreshFile>> {
         let capacity = self
             .file_bytes
-            .max(record::FILE_HEADER_BYTES + record_bytes);
+            .max(record::FILE_HEADER_BYTES + record_bytes + record::RECORD_HEADER_BYTES);
         let mut files = self.files.lock();
         // A record larger than all files together goes when it is alone, so that it goes at all.
         while files.used_bytes + capacity > self.bytes_max && files.used_bytes > 0 {
@@ -148,6 +156,7 @@ impl Pool {
                 return Ok(None);
             }
             files.starved = true;
+            self.sealed_bell.ring();
             self.room.wait(&mut files);
         }
         files.starved = false;
@@ -195,9 +204,13 @@ impl Pool {
         self.sealed_bell.ring();
     }
 
-    /// The oldest sealed file.
-    pub(crate) fn oldest_sealed(&self) -> Option<SealedFile> {
-        self.files.lock().sealed.front().cloned()
+    /// The oldest sealed file, if it is time to flush it: there are more than may be kept, or the journal
+    /// waits for one.
+    pub(crate) fn oldest_due(&self) -> Option<SealedFile> {
+        let files = self.files.lock();
+        let sealed_bytes: u64 = files.sealed.iter().map(|file| file.capacity).sum();
+        let is_due = sealed_bytes > self.bytes_kept || files.starved;
+        files.sealed.front().filter(|_| is_due).cloned()
     }
 
     /// The oldest sealed file holds nothing of value any more.
@@ -229,7 +242,7 @@ impl Pool {
 
     fn keep_or_remove(&self, files: &mut Files, file: FreeFile) -> Result<()> {
         let fits = files.used_bytes + files.free_bytes() + self.file_bytes <= self.bytes_max;
-        if !fits || file.bytes > self.file_bytes {
+        if !fits || files.frugal || file.bytes > self.file_bytes {
             return self.remove(file);
         }
         files.free.push(file);
@@ -239,6 +252,16 @@ impl Pool {
     fn remove(&self, file: FreeFile) -> Result<()> {
         let path = free_path(&self.dir, file.id);
         self.disk.remove(&path).during("remove", &path)
+    }
+
+    /// Whether to keep no free files: the disk is short of room.
+    pub(crate) fn be_frugal(&self, frugal: bool) -> Result<()> {
+        let mut files = self.files.lock();
+        files.frugal = frugal;
+        while let Some(free) = files.free.pop_if(|_| frugal) {
+            self.remove(free)?;
+        }
+        Ok(())
     }
 
     /// Whoever waits for a file gets none.

@@ -6,21 +6,26 @@ use std::collections::HashMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 use parking_lot::Mutex;
 
+use super::remembered::{self, Remembered};
 use crate::disk::{Disk, DiskFile};
 use crate::place::StoreId;
 
 /// A segment of a store.
-pub(super) type Key = (StoreId, u32);
+pub(crate) type Key = (StoreId, u32);
 
 #[derive(Debug)]
 pub(super) struct OpenFiles {
     disk: Arc<dyn Disk>,
     dir: PathBuf,
     files_max: usize,
+    is_durable: bool,
     files: Mutex<Files>,
+    /// Footer entries that open segments may still remember, all together.
+    memory: Arc<AtomicU64>,
 }
 
 #[derive(Debug, Default)]
@@ -36,12 +41,12 @@ struct Open {
 }
 
 /// File name of a segment.
-pub(super) fn name(key: Key) -> String {
+pub(crate) fn name(key: Key) -> String {
     format!("{}-{:08x}.segment", key.0, key.1)
 }
 
 /// The segment with this file name, if it is one.
-pub(super) fn parse_name(name: &str) -> Option<Key> {
+pub(crate) fn parse_name(name: &str) -> Option<Key> {
     let (store, segment) = name.strip_suffix(".segment")?.split_once('-')?;
     let store = u64::from_str_radix(store, 16)
         .ok()
@@ -53,13 +58,25 @@ pub(super) fn parse_name(name: &str) -> Option<Key> {
 }
 
 impl OpenFiles {
-    pub(super) fn new(disk: Arc<dyn Disk>, dir: &Path, files_max: usize) -> Self {
+    pub(super) fn new(disk: Arc<dyn Disk>, dir: &Path, files_max: usize, is_durable: bool) -> Self {
         Self {
             disk,
             dir: dir.to_path_buf(),
             files_max,
+            is_durable,
             files: Mutex::default(),
+            memory: Arc::new(AtomicU64::new(remembered::ENTRIES_MAX)),
         }
+    }
+
+    /// Room for what a new open segment remembers.
+    pub(super) fn remembered(&self) -> Remembered {
+        Remembered::new(&self.memory)
+    }
+
+    /// Whether what is written must survive a restart.
+    pub(super) fn is_durable(&self) -> bool {
+        self.is_durable
     }
 
     pub(super) fn dir(&self) -> &Path {

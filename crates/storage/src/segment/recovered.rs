@@ -8,7 +8,7 @@ use super::format::Entry;
 use super::open_files::{Key, OpenFiles};
 use super::reader::SegmentFile;
 use crate::error::{During, Result};
-use crate::place::Location;
+use crate::place::{Location, StoreId};
 
 /// An item found in the segments of a store after a restart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,6 +19,19 @@ pub struct RecoveredItem {
     pub attributes: u64,
     /// Where it lies.
     pub location: Location,
+}
+
+/// Which ids a segment holds, so that a store can be taken in piece by piece, in the order of its ids.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SegmentSpan {
+    /// Its sequence within the store.
+    pub segment: u32,
+    /// The lowest id in it.
+    pub first_id: u64,
+    /// The highest id in it.
+    pub last_id: u64,
+    /// Items beyond were appended after the recovery began.
+    end: u64,
 }
 
 /// A segment to be read.
@@ -70,6 +83,15 @@ impl Iterator for RecoveredItems<'_> {
 }
 
 impl<'a> RecoveredItems<'a> {
+    /// The items of segments whose spans are known.
+    pub(super) fn of_spans(files: &'a OpenFiles, store: StoreId, spans: &[SegmentSpan]) -> Self {
+        let sources = spans.iter().map(|span| Source {
+            key: (store, span.segment),
+            end: span.end,
+        });
+        Self::new(files, sources.collect())
+    }
+
     pub(super) fn new(files: &'a OpenFiles, sources: Vec<Source>) -> Self {
         let segments = sources.into_iter();
         Self {
@@ -78,6 +100,28 @@ impl<'a> RecoveredItems<'a> {
             entries: Vec::new().into_iter(),
             segment: 0,
         }
+    }
+
+    /// The spans of the segments; those without an item have none.
+    pub(super) fn spans(mut self) -> Result<Vec<SegmentSpan>> {
+        let mut spans = Vec::new();
+        while let Some(source) = self.segments.next() {
+            self.entries = Vec::new().into_iter();
+            self.load(&source)?;
+            let ids = || self.entries.as_slice().iter().map(|entry| entry.id);
+            spans.extend(
+                ids()
+                    .min()
+                    .zip(ids().max())
+                    .map(|(first_id, last_id)| SegmentSpan {
+                        segment: source.key.1,
+                        first_id,
+                        last_id,
+                        end: source.end,
+                    }),
+            );
+        }
+        Ok(spans)
     }
 
     fn load(&mut self, source: &Source) -> Result<()> {

@@ -10,6 +10,7 @@ use super::Item;
 use super::format::{self, Entry};
 use super::open_files::{Key, OpenFiles};
 use super::reader::{Contents, SegmentFile};
+use super::remembered::Remembered;
 use crate::disk::{DiskFile, write_all_at};
 use crate::error::{During, Result, StorageError};
 use crate::options::RECORD_BYTES_MAX;
@@ -40,6 +41,8 @@ struct Open {
     written: u64,
     /// What a sync of this process covered.
     synced: u64,
+    /// What is in it; none when that is not known from the beginning on.
+    entries: Option<Remembered>,
 }
 
 impl Writer {
@@ -57,6 +60,7 @@ impl Writer {
             buffer: Vec::new(),
             written: contents.end,
             synced: 0,
+            entries: None,
         };
         self.open = Some(open);
     }
@@ -101,6 +105,13 @@ impl Writer {
             item.parts,
             synced,
         );
+        let entry = Entry {
+            id: item.id,
+            offset,
+            len,
+            attributes: item.attributes,
+        };
+        open.entries.take_if(|entries| !entries.push(entry));
         if open.buffer.len() >= BUFFER_BYTES {
             open.write(files)?;
         }
@@ -123,15 +134,18 @@ impl Writer {
             buffer,
             written: 0,
             synced: 0,
+            entries: files.is_durable().then(|| files.remembered()),
         };
         Ok(self.open.insert(open))
     }
 
-    /// Makes everything appended durable.
+    /// Makes everything appended readable, and on the durable tier durable.
     pub(super) fn sync(&mut self, files: &OpenFiles) -> Result<()> {
         if let Some(open) = self.open.as_mut() {
             open.write(files)?;
-            if let Some(file) = open.file.take() {
+            if let Some(file) = open.file.take()
+                && files.is_durable()
+            {
                 file.sync().during("sync", &files.path(open.key))?;
                 open.synced = open.written;
             }
@@ -145,13 +159,16 @@ impl Writer {
         mem::take(&mut self.created)
     }
 
-    /// Ends the open segment with its footer. The items are read back for it rather than remembered:
+    /// Ends the open segment with its footer. The items are read back for it if they are not remembered:
     /// thousands of stores may have a segment open.
     fn close(&mut self, files: &OpenFiles) -> Result<()> {
         let Some(mut open) = self.open.take() else {
             return Ok(());
         };
         open.write(files)?;
+        if !files.is_durable() {
+            return Ok(());
+        }
         let path = files.path(open.key);
         let file = match open.file.take() {
             Some(file) => file,
@@ -162,6 +179,9 @@ impl Writer {
             path,
             file,
         };
+        if let Some(entries) = open.entries {
+            return write_footer(&segment, entries.entries(), open.written);
+        }
         let contents = segment
             .contents()?
             .filter(|contents| contents.end == open.written);
@@ -174,6 +194,16 @@ impl Writer {
             });
         };
         write_footer(&segment, &contents.entries, contents.end)
+    }
+
+    /// Ends the open segment without a footer if it is this one: it is about to be compacted, and what
+    /// lives in it goes to another.
+    pub(super) fn end(&mut self, files: &OpenFiles, segment: u32) -> Result<()> {
+        if self.open.as_ref().is_some_and(|open| open.key.1 == segment) {
+            self.sync(files)?;
+            self.open = None;
+        }
+        Ok(())
     }
 
     /// Forgets a segment that is about to be removed.

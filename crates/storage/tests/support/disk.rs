@@ -29,6 +29,10 @@ enum Step {
     Sync {
         inode: usize,
     },
+    /// The kernel dropped what it could not write, and counts it as written.
+    FailedSync {
+        inode: usize,
+    },
     Create {
         path: PathBuf,
         inode: usize,
@@ -55,6 +59,8 @@ pub enum Unsynced {
     Lost,
     /// Power was lost while some of it was written back, sector by sector in any order.
     Torn,
+    /// As `Torn`, and the last write of each file ends at a byte that no sector boundary explains.
+    TornAtByte,
 }
 
 #[derive(Debug, Default)]
@@ -65,6 +71,12 @@ struct World {
     locks: HashMap<PathBuf, ()>,
     fail_syncs_of: Option<&'static str>,
     fail_writes_of: Option<&'static str>,
+    full: bool,
+    /// Syncs of files that succeed before one fails.
+    syncs_until_failure: Option<u64>,
+    /// Reads that succeed before one fails.
+    reads_until_failure: Option<u64>,
+    reads: u64,
 }
 
 /// Clones are the same disk.
@@ -150,6 +162,46 @@ impl SimulatedDisk {
         self.0.lock().fail_writes_of = Some(name);
     }
 
+    /// Whether there is no room for anything that the disk does not hold already.
+    pub fn set_full(&self, full: bool) {
+        self.0.lock().full = full;
+    }
+
+    /// One sync of a file fails, after so many that do not; what it should have written is lost.
+    pub fn fail_sync_after(&self, syncs: u64) {
+        self.0.lock().syncs_until_failure = Some(syncs);
+    }
+
+    /// One read fails, after so many that do not. `None` heals the disk.
+    pub fn fail_read_after(&self, reads: Option<u64>) {
+        self.0.lock().reads_until_failure = reads;
+    }
+
+    /// Turns one bit over, behind everybody's back; answers the file. `None` when there is no byte.
+    pub fn flip_a_bit(&self, dice: &mut Dice) -> Option<(PathBuf, usize)> {
+        let mut world = self.0.lock();
+        let named = world.names.iter();
+        let files: Vec<(PathBuf, usize)> = named
+            .filter(|(_, inode)| !world.files[**inode].is_empty())
+            .map(|(path, inode)| (path.clone(), *inode))
+            .collect();
+        let (path, inode) = files.get(dice.below(files.len().max(1) as u64) as usize)?;
+        let bytes = &mut world.files[*inode];
+        let bit = dice.below(8 * bytes.len() as u64) as usize;
+        bytes[bit / 8] ^= 1 << (bit % 8);
+        Some((path.clone(), bit))
+    }
+
+    /// Turns the bit back.
+    pub fn flip_back(&self, path: &Path, bit: usize) {
+        let mut world = self.0.lock();
+        if let Some(inode) = world.names.get(path).copied()
+            && let Some(byte) = world.files[inode].get_mut(bit / 8)
+        {
+            *byte ^= 1 << (bit % 8);
+        }
+    }
+
     pub fn names(&self) -> Vec<String> {
         let world = self.0.lock();
         let names = world.names.keys();
@@ -227,6 +279,9 @@ impl Durable {
                 self.pending.entry(inode).or_default().push(step);
             }
             Step::Sync { inode } => self.write_back(inode),
+            Step::FailedSync { inode } => {
+                self.pending.remove(&inode);
+            }
             Step::Create { .. } | Step::Rename { .. } | Step::Remove { .. } => {
                 self.pending_names.push(step);
             }
@@ -275,18 +330,23 @@ impl Durable {
             Unsynced::Kept => usize::MAX,
             Unsynced::Lost => 0,
             // A file system's own journal keeps the order of names.
-            Unsynced::Torn => dice.below(self.pending_names.len() as u64 + 1) as usize,
+            Unsynced::Torn | Unsynced::TornAtByte => {
+                dice.below(self.pending_names.len() as u64 + 1) as usize
+            }
         };
         self.write_names(names);
         let mut inodes: Vec<usize> = self.pending.keys().copied().collect();
         inodes.sort_unstable();
         for inode in inodes {
             let file = self.files.entry(inode).or_default();
-            for step in self.pending.remove(&inode).unwrap_or_default() {
+            let steps = self.pending.remove(&inode).unwrap_or_default();
+            let last = steps.len().saturating_sub(1);
+            for (number, step) in steps.iter().enumerate() {
                 match unsynced {
-                    Unsynced::Kept => apply(file, &step),
+                    Unsynced::Kept => apply(file, step),
                     Unsynced::Lost => {}
-                    Unsynced::Torn => tear(file, &step, dice),
+                    Unsynced::TornAtByte if number == last => cut_at_byte(file, step, dice),
+                    Unsynced::Torn | Unsynced::TornAtByte => tear(file, step, dice),
                 }
             }
         }
@@ -348,7 +408,59 @@ fn tear(file: &mut Vec<u8>, step: &Step, dice: &mut Dice) {
     }
 }
 
+/// The first bytes of a write: none of it, part of a header, a header and no more, all but the last byte.
+fn cut_at_byte(file: &mut Vec<u8>, step: &Step, dice: &mut Dice) {
+    let Step::Write {
+        inode,
+        offset,
+        data,
+    } = step
+    else {
+        return tear(file, step, dice);
+    };
+    let len = data.len();
+    let cuts = [
+        0,
+        1,
+        7,
+        31,
+        32,
+        33,
+        39,
+        40,
+        41,
+        len / 2,
+        len.saturating_sub(1),
+        len,
+    ];
+    let cut = cuts[dice.below(cuts.len() as u64) as usize].min(len);
+    let data = data[..cut].to_vec();
+    apply(
+        file,
+        &Step::Write {
+            inode: *inode,
+            offset: *offset,
+            data,
+        },
+    );
+}
+
 impl World {
+    /// Counts down to a failure; true when it is due.
+    fn is_due(countdown: &mut Option<u64>) -> bool {
+        match countdown {
+            Some(0) => {
+                *countdown = None;
+                true
+            }
+            Some(left) => {
+                *left -= 1;
+                false
+            }
+            None => false,
+        }
+    }
+
     /// Begins the record with all that is there, durable, and with what was promised.
     fn begin(&mut self, reported: u64) {
         for (path, inode) in self.names.clone() {
@@ -388,6 +500,9 @@ impl Disk for SimulatedDisk {
 
     fn create(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
         let mut world = self.0.lock();
+        if world.full {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
         if world.names.contains_key(path) {
             return Err(io::ErrorKind::AlreadyExists.into());
         }
@@ -455,6 +570,10 @@ impl Disk for SimulatedDisk {
             path: path.to_path_buf(),
         }))
     }
+
+    fn free_bytes(&self, _dir: &Path) -> io::Result<u64> {
+        Ok(if self.0.lock().full { 0 } else { u64::MAX })
+    }
 }
 
 impl DiskLock for SimulatedLock {}
@@ -478,6 +597,9 @@ impl DiskFile for SimulatedFile {
         let written = data.len();
         let mut world = self.disk.0.lock();
         if self.is_named(world.fail_writes_of) {
+            return Err(io::Error::other("the disk is on strike"));
+        }
+        if world.full && offset as usize + written > world.files[self.inode].len() {
             return Err(io::ErrorKind::StorageFull.into());
         }
         let step = Step::Write {
@@ -491,12 +613,17 @@ impl DiskFile for SimulatedFile {
     }
 
     fn read_at(&self, into: &mut [u8], offset: u64) -> io::Result<usize> {
-        let world = self.disk.0.lock();
+        let mut world = self.disk.0.lock();
+        if World::is_due(&mut world.reads_until_failure) {
+            return Err(io::Error::other("the disk cannot read this"));
+        }
+        // Short reads, as the system call may give them.
+        world.reads += 1;
+        let short = 1 + (world.reads * 0x9E37_79B1) as usize % WRITE_BYTES_MAX;
         let rest = world.files[self.inode]
             .get(offset as usize..)
             .unwrap_or_default();
-        // Short reads, as the system call may give them.
-        let read = rest.len().min(into.len()).min(WRITE_BYTES_MAX);
+        let read = rest.len().min(into.len()).min(short);
         into[..read].copy_from_slice(&rest[..read]);
         Ok(read)
     }
@@ -504,6 +631,10 @@ impl DiskFile for SimulatedFile {
     fn sync(&self) -> io::Result<()> {
         let mut world = self.disk.0.lock();
         if self.is_named(world.fail_syncs_of) {
+            return Err(io::Error::other("the disk is on strike"));
+        }
+        if World::is_due(&mut world.syncs_until_failure) {
+            world.steps.push(Step::FailedSync { inode: self.inode });
             return Err(io::Error::other("the disk is on strike"));
         }
         world.steps.push(Step::Sync { inode: self.inode });

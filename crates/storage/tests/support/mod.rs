@@ -4,6 +4,7 @@
 #![allow(dead_code, unreachable_pub)]
 
 pub mod disk;
+pub mod history;
 pub mod shelf;
 pub mod sink;
 
@@ -36,11 +37,17 @@ impl Dice {
 /// Waits until the condition holds; fails loudly if it never does.
 pub fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
     let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
+    let mut tries = 0;
     while !holds() {
         assert!(
             std::time::Instant::now() < deadline,
             "gave up waiting until {what}"
         );
-        std::thread::sleep(std::time::Duration::from_millis(1));
+        tries += 1;
+        if tries < 50 {
+            std::thread::yield_now();
+        } else {
+            std::thread::sleep(std::time::Duration::from_micros(200));
+        }
     }
 }

@@ -10,7 +10,7 @@ use bytes::{Buf, BufMut, Bytes};
 use parking_lot::Mutex;
 use storage::{
     FileId, FlushSink, Flushed, LiveItem, Location, Owner, Poisoned, Recovery, Replayed,
-    ReplayedRecord, SegmentStore, StorageError, StoreId, StreamId,
+    ReplayedRecord, SegmentStore, StorageError, StoreId, StreamId, Tier,
 };
 
 use super::disk::SimulatedDisk;
@@ -103,6 +103,8 @@ struct State {
 
 #[derive(Debug)]
 pub struct Shelf {
+    /// Items that live by what was saved, and whose bytes are nowhere.
+    missing: Vec<(StoreId, u64)>,
     state: Mutex<State>,
     segments: Arc<SegmentStore>,
     disk: Option<SimulatedDisk>,
@@ -160,13 +162,15 @@ impl Shelf {
             .unwrap_or(0);
         let durable = state.applied.max(covered);
         state.applied = replayed.last_index(STREAM);
+        let mut missing = Vec::new();
         for (store, found) in stores {
-            let (items, dead) = found.finish(store, state.applied);
+            let (items, dead) = found.finish(store, state.applied, &mut missing);
             segments.release(store, &dead);
             state.stores.insert(store, items);
         }
         let segments = Arc::clone(segments);
         let shelf = Self {
+            missing,
             state: Mutex::new(state),
             segments,
             disk: disk.cloned(),
@@ -175,18 +179,29 @@ impl Shelf {
     }
 
     pub fn contents(&self) -> Contents {
+        assert!(self.missing.is_empty(), "{:?} have no bytes", self.missing);
+        self.readable_contents().unwrap()
+    }
+
+    /// Items that live by what was saved, and whose bytes are nowhere.
+    pub fn missing(&self) -> &[(StoreId, u64)] {
+        &self.missing
+    }
+
+    /// What can be read, or why something cannot.
+    pub fn readable_contents(&self) -> Result<Contents, StorageError> {
         let state = self.state.lock();
         let mut contents = Contents::new();
         for (store, items) in &state.stores {
             for (id, place) in &items.live {
                 let body = match place {
                     Place::Resident(_, body) => body.clone(),
-                    Place::Segment(location) => self.segments.read(*store, location).unwrap(),
+                    Place::Segment(location) => self.segments.read(*store, location)?,
                 };
                 contents.insert((store.0, *id), body);
             }
         }
-        contents
+        Ok(contents)
     }
 
     pub fn applied_index(&self) -> u64 {
@@ -254,7 +269,12 @@ impl Recovering {
     }
 
     /// The items, and the places in segments that nobody needs.
-    fn finish(mut self, store: StoreId, applied: u64) -> (Items, Vec<Location>) {
+    fn finish(
+        mut self,
+        store: StoreId,
+        applied: u64,
+        missing: &mut Vec<(StoreId, u64)>,
+    ) -> (Items, Vec<Location>) {
         let mut items = Items {
             live: BTreeMap::new(),
             applied,
@@ -264,8 +284,12 @@ impl Recovering {
             let mut places = self.segments.remove(&id).unwrap_or_default();
             let place = places.pop().map(Place::Segment).or(resident);
             dead.append(&mut places);
-            let place = place.unwrap_or_else(|| panic!("item {id} of {store} lives without bytes"));
-            items.live.insert(id, place);
+            match place {
+                Some(place) => {
+                    items.live.insert(id, place);
+                }
+                None => missing.push((store, id)),
+            }
         }
         dead.extend(self.segments.into_values().flatten());
         (items, dead)
@@ -315,6 +339,14 @@ impl FlushSink<Bytes> for Shelf {
     }
 }
 
+fn item(id: u64, bytes: &Bytes) -> LiveItem {
+    LiveItem {
+        id,
+        attributes: id ^ 0xA77A,
+        bytes: bytes.clone(),
+    }
+}
+
 impl Owner for Shelf {
     fn applied(&self, last: &[(StreamId, u64)]) -> bool {
         let state = self.state.lock();
@@ -341,11 +373,7 @@ impl Owner for Shelf {
             if let Place::Resident(held, bytes) = place
                 && *held == file
             {
-                out.push(LiveItem {
-                    id: *id,
-                    attributes: id ^ 0xA77A,
-                    bytes: bytes.clone(),
-                });
+                out.push(item(*id, bytes));
             }
             if out.len() == 100 {
                 return;
@@ -353,7 +381,44 @@ impl Owner for Shelf {
         }
     }
 
-    fn relocated(&self, store: StoreId, moved: &[(u64, Location)]) -> Vec<Location> {
+    fn living(&self, _: Tier, store: StoreId, items: &mut Vec<(u64, Location)>) {
+        let state = self.state.lock();
+        let live = state.stores.get(&store).map(|items| &items.live);
+        items.retain(|(id, location)| {
+            let place = live.and_then(|live| live.get(id));
+            matches!(place, Some(Place::Segment(at)) if at == location)
+        });
+    }
+
+    fn paging_starts(&self, store: StoreId, keep_bytes: u64) -> u64 {
+        let state = self.state.lock();
+        let items = state.stores.get(&store).map(|items| &items.live);
+        let mut kept_bytes = 0;
+        let first = items.into_iter().flatten().find(|(_, place)| {
+            if let Place::Resident(_, bytes) = place {
+                kept_bytes += bytes.len() as u64;
+            }
+            kept_bytes > keep_bytes
+        });
+        first.map_or(u64::MAX, |(id, _)| *id)
+    }
+
+    fn pageable(&self, tier: Tier, store: StoreId, from: u64, out: &mut Vec<LiveItem>) {
+        let state = self.state.lock();
+        let Some(items) = state.stores.get(&store).filter(|_| tier == Tier::Durable) else {
+            return;
+        };
+        for (id, place) in items.live.range(from..) {
+            if let Place::Resident(_, bytes) = place {
+                out.push(item(*id, bytes));
+            }
+            if out.len() == 10 {
+                return;
+            }
+        }
+    }
+
+    fn relocated(&self, _: Tier, store: StoreId, moved: &[(u64, Location)]) -> Vec<Location> {
         let mut state = self.state.lock();
         let items = state.stores.entry(store).or_default();
         let mut unwanted = Vec::new();

@@ -148,10 +148,11 @@ async fn a_server_on_a_socket_serves_and_stops() {
         broker,
         authenticator,
         options,
+        ..
     } = &*world.context;
     let address = "127.0.0.1:0".parse().expect("an address");
     let (broker, authenticator) = (broker.clone(), authenticator.clone());
-    let server = crate::AmqpServer::bind(address, broker, authenticator, options.clone())
+    let server = crate::AmqpServer::bind(address, broker, authenticator, (**options).clone())
         .expect("a free port");
     let address = server.local_addr().expect("an address");
     let serving = tokio::spawn(server.serve(world.shutdown.clone()));
@@ -185,10 +186,11 @@ async fn sockets_beyond_the_table_are_closed_at_once() {
         broker,
         authenticator,
         options,
+        ..
     } = &*world.context;
     let options = AmqpServerOptions {
         connections_max: 1,
-        ..options.clone()
+        ..(**options).clone()
     };
     let address = "127.0.0.1:0".parse().expect("an address");
     let server = crate::AmqpServer::bind(address, broker.clone(), authenticator.clone(), options)

@@ -44,6 +44,7 @@ impl Bare {
                 frame_max: tuned.frame_max,
                 heartbeat_s: tuned.heartbeat_s,
                 mechanism: "PLAIN".to_owned(),
+                tls: None,
             })
             .expect("a session");
         let traits = ClientTraits::of(properties);
@@ -149,6 +150,24 @@ async fn one_flow_ok_is_taken_for_a_flow_of_ours() {
 }
 
 #[tokio::test]
+async fn flows_that_follow_each_other_faster_than_their_answers_are_each_answered_once() {
+    let world = World::new().await;
+    let mut bare = Bare::new(&world, &Table::new()).await;
+    let turns = [false, true, false];
+    for active in turns {
+        let flow = Signal::Flow { channel: 1, active };
+        bare.serving.signal(flow).await.expect("goes on");
+    }
+    for active in turns {
+        let flow_ok = frame(1, 1, &[0, 20, 0, 21, u8::from(active)]);
+        bare.hear(&flow_ok).await.expect("an answer");
+    }
+    let more = frame(1, 1, &[0, 20, 0, 21, 1]);
+    let end = bare.hear(&more).await.expect_err("an answer to nothing");
+    assert!(end.to_string().starts_with("503 "), "{end}");
+}
+
+#[tokio::test]
 async fn an_echoed_flow_is_no_wish_of_the_client() {
     let world = World::new().await;
     let mut php = Table::new();
@@ -240,4 +259,32 @@ async fn a_client_that_never_reads_is_dropped() {
     publishing
         .await
         .expect("the client finds its socket closed");
+}
+
+#[tokio::test]
+async fn a_client_that_publishes_faster_than_it_may_waits_and_stays() {
+    let world = World::new().await;
+    let broker = world.context.broker.clone();
+    let change = broker_core::metadata::MetadataChange::SetUserLimit {
+        user: UserName::new("guest"),
+        name: "max-publish-rate".into(),
+        value: broker_core::term::Term::Integer(1),
+    };
+    broker.apply(&change).await.expect("a limit");
+    let mut client = world.open_channel().await;
+    let publish = client.publish_bytes(1, "nowhere", true, b"x");
+    // One is free, the second makes the third wait, though all came at once.
+    client.send(&publish.repeat(3)).await;
+    for _ in 0..2 {
+        let said = client.listen().await;
+        assert!(matches!(said, Said::Return { .. }), "{said:?}");
+    }
+    let connections = broker.connections();
+    let why = connections[0].paced_by().expect("it waits for a second");
+    assert_eq!(
+        why.to_string(),
+        "publish rate limit of user 'guest' (1) is reached"
+    );
+    let said = client.listen().await;
+    assert!(matches!(said, Said::Return { .. }), "{said:?}");
 }

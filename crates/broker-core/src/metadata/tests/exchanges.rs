@@ -36,6 +36,9 @@ fn declaring_again_otherwise_names_the_first_difference() {
         "
         exchange x direct
         exchange x fanout => 406 inequivalent arg 'type' for exchange 'x' in vhost '/': received 'fanout' but current is 'direct'
+        exchange x x-modulus-hash => 406 inequivalent arg 'type' for exchange 'x' in vhost '/': received ''x-modulus-hash'' but current is 'direct'
+        exchange h x-modulus-hash
+        exchange h topic => 406 inequivalent arg 'type' for exchange 'h' in vhost '/': received 'topic' but current is ''x-modulus-hash''
         exchange x direct transient => 406 inequivalent arg 'durable' for exchange 'x' in vhost '/': received 'false' but current is 'true'
         exchange x direct auto-delete => 406 inequivalent arg 'auto_delete' for exchange 'x' in vhost '/': received 'true' but current is 'false'
         exchange x direct internal => 406 inequivalent arg 'internal' for exchange 'x' in vhost '/': received 'true' but current is 'false'

@@ -447,6 +447,7 @@ impl Stage {
         if words.plain.is_empty() {
             return MetadataChange::ReplaceFilePolicies {
                 policies: Vec::new(),
+                defaults: Vec::new(),
             };
         }
         let vhost = Self::vhost_name(words);
@@ -457,6 +458,7 @@ impl Stage {
         };
         MetadataChange::ReplaceFilePolicies {
             policies: vec![policy],
+            defaults: Vec::new(),
         }
     }
 
@@ -640,11 +642,13 @@ impl Stage {
     }
 
     fn open_channel(&self, words: &mut Words<'_>) -> String {
-        let open = words.number("open");
-        show_verdict(
-            self.metadata
-                .check_channel(&UserName::new(words.next()), open),
-        )
+        let open = TenantCounts {
+            by_user: words.number("open"),
+            in_vhost: words.number("in-vhost"),
+        };
+        let vhost = Self::vhost_name(words);
+        let user = UserName::new(words.next());
+        show_verdict(self.metadata.check_channel(&user, &vhost, open))
     }
 
     fn use_queue(&self, words: &mut Words<'_>) -> String {

@@ -9,7 +9,7 @@ fn at_least_once_keeps_the_message_until_its_targets_confirmed() {
         queue quorum dlx=x at-least-once overflow=reject-publish
         publish a b
         get h
-        discard a => a~~rejected(1,1)
+        discard a => a=rejected a~~rejected(1,1)
         expect ready 1 unacked 0 dead-lettering 1 messages 2
         dead-lettered a => a!deadlettered
         expect messages 1
@@ -23,7 +23,7 @@ fn a_dead_letter_that_no_target_took_is_tried_again_after_three_minutes() {
         "
         queue quorum dlx=x at-least-once
         publish a ttl=10
-        advance 10 => a~~expired
+        advance 10 => a=expired a~~expired
         dead-letter-failed a => -
         advance 179999 => -
         advance 1 => a~~expired
@@ -35,10 +35,11 @@ fn a_dead_letter_that_no_target_took_is_tried_again_after_three_minutes() {
 #[test]
 fn at_most_thirty_two_dead_letters_are_on_their_way() {
     let names: Vec<String> = (0..40).map(|i| format!("m{i}")).collect();
-    let sent: Vec<String> = names[..32]
-        .iter()
-        .map(|name| format!("{name}~~expired"))
-        .collect();
+    let died = names.iter().enumerate().map(|(at, name)| match at {
+        ..32 => format!("{name}=expired {name}~~expired"),
+        _ => format!("{name}=expired"),
+    });
+    let died: Vec<String> = died.collect();
     check(&format!(
         "
         queue quorum dlx=x at-least-once ttl=10
@@ -48,7 +49,7 @@ fn at_most_thirty_two_dead_letters_are_on_their_way() {
         dead-lettered m3 m4 => m3!deadlettered m4!deadlettered m32~~expired m33~~expired
         ",
         names.join(" "),
-        sent.join(" "),
+        died.join(" "),
     ));
 }
 
@@ -58,7 +59,7 @@ fn giving_at_least_once_up_deletes_what_was_pending() {
         "
         queue quorum dlx=x at-least-once ttl=10
         publish a b
-        advance 10 => a~~expired b~~expired
+        advance 10 => a=expired a~~expired b=expired b~~expired
         settings at-most-once => a!deadletterdropped b!deadletterdropped
         expect messages 0
         ",
@@ -72,10 +73,12 @@ fn pending_dead_letters_count_towards_a_refusing_quorum_queues_limit_and_are_pur
         queue quorum dlx=x at-least-once overflow=reject-publish max-length=2 ttl=10
         publish a b
         advance 10
-        publish c => -
-        publish d => d/overflow
-        purge => c!purged a!purged b!purged
-        publish e => -
+        publish c => c/overflow
+        dead-lettered a => a!deadlettered
+        publish d => -
+        publish e => e/overflow
+        purge => d!purged b!purged
+        publish f => -
         ",
     );
 }
@@ -85,10 +88,40 @@ fn dropped_heads_are_kept_for_their_targets_only_up_to_the_limit() {
     check(
         "
         queue quorum dlx=x at-least-once max-length=1
-        publish a b => a~~maxlen
+        publish a b => a=maxlen a~~maxlen
         publish c => b~maxlen
         dead-lettered a => a!deadlettered
-        publish d => c~~maxlen
+        publish d => c=maxlen c~~maxlen
+        ",
+    );
+}
+
+#[test]
+fn what_rests_is_tried_again_when_targets_may_have_changed() {
+    check(
+        "
+        queue quorum dlx=x at-least-once ttl=10
+        publish a b
+        advance 10
+        dead-letter-failed a => -
+        retry-dead-letters => a~~expired
+        dead-lettered a b => a!deadlettered b!deadlettered
+        ",
+    );
+}
+
+#[test]
+fn a_dead_letter_carries_what_the_application_said_of_a_delivery() {
+    check(
+        "
+        queue quorum dlx=x delivery-limit=1
+        consumer c1
+        publish a b => c1:a c1:b
+        reason c1 a malformed
+        discard a => a~rejected(1,1)[malformed]
+        reason c1 b try-later
+        nack b => b^ c1:b*(1,1)
+        nack b => b~delivery_limit(2,2)[try-later]
         ",
     );
 }

@@ -75,3 +75,73 @@ fn due_returns_come_back_in_order_of_their_moments() {
         ",
     );
 }
+
+#[test]
+fn delays_grow_by_the_multiplier_up_to_the_longest() {
+    check(
+        "
+        queue quorum retry=all,100,1000,3000
+        publish a
+        get h
+        nack a => a^+100
+        advance 100
+        get h
+        nack a => a^+300
+        advance 300
+        get h
+        nack a => a^+900
+        advance 900
+        get h
+        nack a => a^+1000
+        ",
+    );
+}
+
+#[test]
+fn classic_queues_hold_returns_back_and_put_them_at_their_old_place() {
+    check(
+        "
+        queue classic retry=all,100,100
+        publish a b
+        get h => h:a
+        nack a => a^+100
+        expect ready 1 delayed 1
+        advance 100
+        order a b
+        ",
+    );
+}
+
+#[test]
+fn a_restored_delay_ends_when_it_would_have_ended() {
+    check(
+        "
+        queue quorum
+        restore a b
+        returned a 1 1 40
+        expect ready 1 delayed 1
+        advance 39
+        expect delayed 1
+        advance 1
+        order a b
+        ",
+    );
+}
+
+#[test]
+fn giving_delays_up_leaves_running_ones_and_makes_no_more() {
+    check(
+        "
+        queue quorum retry=all,100,100
+        publish a b
+        get h
+        nack a => a^+100
+        settings retry=none
+        get h
+        nack b => b^
+        expect delayed 1
+        advance 100
+        order b a
+        ",
+    );
+}

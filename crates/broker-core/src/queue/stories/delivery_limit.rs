@@ -31,11 +31,11 @@ fn the_return_that_exceeds_the_delivery_limit_ends_the_message() {
 fn the_default_limit_is_twenty_and_none_is_unlimited() {
     let rounds = "get h\nreject a => a^\n".repeat(20);
     check(&format!(
-        "queue quorum\npublish a\n{rounds}get h\nreject a => a!deliverylimit"
+        "queue quorum poison=none\npublish a\n{rounds}get h\nreject a => a!deliverylimit"
     ));
     let rounds = "get h\nreject a => a^\n".repeat(60);
     check(&format!(
-        "queue quorum delivery-limit=none\npublish a\n{rounds}get h => h:a*(60,60)"
+        "queue quorum poison=none delivery-limit=none\npublish a\n{rounds}get h => h:a*(60,60)"
     ));
 }
 
@@ -100,6 +100,30 @@ fn a_discard_dead_letters_as_rejected_and_only_a_reject_counts() {
         publish a
         get h
         discard a => a!discarded
+        ",
+    );
+}
+
+#[test]
+fn a_discarded_delivery_was_acquired_but_for_a_nack_in_rabbitmqs_counting() {
+    check(
+        "
+        queue quorum dlx=x
+        publish a b
+        get h
+        get h
+        nack-discard a => a~rejected(0,1)
+        discard b => b~rejected(1,1)
+        ",
+    );
+    check(
+        "
+        queue quorum counts=failures dlx=x
+        publish a b
+        get h
+        get h
+        nack-discard a => a~rejected
+        discard b => b~rejected(1,1)
         ",
     );
 }

@@ -81,9 +81,21 @@ fn unacked_messages_do_not_expire_until_they_come_back() {
         queue classic
         publish a ttl=100
         get h => h:a
-        advance 99
+        advance 98
         nack a => a^
-        advance 1 => a!expired
+        advance 2 => a!expired
+        ",
+    );
+}
+
+#[test]
+fn the_grace_of_time_to_live_zero_is_for_the_first_delivery() {
+    check(
+        "
+        queue classic ttl=0
+        consumer c1
+        publish a => c1:a
+        nack a => a^ a!expired
         ",
     );
 }
@@ -153,4 +165,67 @@ fn one_call_expires_a_bounded_number_and_the_deadline_stays_in_the_past() {
         calls += 1;
     }
     assert_eq!((calls, queue.counts().messages()), (3, 0));
+}
+
+#[test]
+fn messages_behind_longer_lived_ones_expire_too_where_the_settings_say_so() {
+    for kind in ["classic", "quorum"] {
+        check(&format!(
+            "
+            queue {kind} expire-anywhere dlx=x
+            publish long
+            publish longer ttl=1000
+            publish short ttl=10
+            publish middle ttl=20
+            advance 9 => -
+            advance 1 => short~expired
+            order long longer middle
+            "
+        ));
+    }
+}
+
+#[test]
+fn a_held_message_expires_when_it_comes_back_and_an_acked_one_never() {
+    check(
+        "
+        queue quorum expire-anywhere
+        publish first
+        publish a ttl=10
+        publish b ttl=10
+        get h => h:first
+        get h => h:a
+        get h => h:b
+        advance 20 => -
+        ack b => b!acked
+        nack a => a^ a!expired
+        expect messages 1
+        ",
+    );
+}
+
+#[test]
+fn where_messages_expire_can_change_while_they_wait() {
+    check(
+        "
+        queue quorum
+        publish long
+        publish short ttl=10
+        advance 20
+        expect ready 2
+        settings expire-anywhere => -
+        advance 0
+        order long
+        ",
+    );
+    check(
+        "
+        queue quorum expire-anywhere
+        publish long
+        publish short ttl=10
+        settings expire-anywhere=no
+        advance 20
+        expect ready 2
+        ",
+    );
 }

@@ -126,38 +126,37 @@ fn reject_publish_dlx_dead_letters_the_new_message_in_classic_queues() {
 }
 
 #[test]
-fn quorum_reject_publish_takes_one_more_and_resumes_at_eighty_percent() {
+fn quorum_reject_publish_is_exact_and_counts_what_is_held_back() {
     check(
         "
-        queue quorum max-length=10 overflow=reject-publish
-        publish 1 2 3 4 5 6 7 8 9 10 11 => -
-        publish x => x/overflow
-        get h => h:1
-        get h => h:2
-        publish x => x/overflow
-        expect ready 9
-        get h => h:3
-        publish 12 => -
-        publish 13 14 => -
-        publish x => x/overflow
+        queue quorum max-length=2 overflow=reject-publish retry=all,100,100
+        publish a b c => c/overflow
+        get h => h:a
+        publish d e => e/overflow
+        nack a => a^+100
+        expect ready 2 delayed 1
+        get h => h:b
+        publish f => f/overflow
+        get h => h:d
+        publish g => -
         ",
     );
     check(
         "
         queue quorum max-length=0 overflow=reject-publish
-        publish a => -
+        publish a => a/overflow
+        consumer c1 prefetch=1
         publish b => b/overflow
-        get h no-ack => h:a
-        publish c => -
         ",
     );
     check(
         "
         queue quorum max-bytes=10 overflow=reject-publish
-        publish big bytes=100 => -
-        publish b => b/overflow
-        purge
-        publish c => -
+        publish big bytes=11 => big/overflow
+        publish fits bytes=10 => -
+        publish more bytes=1 => more/overflow
+        settings max-bytes=11
+        publish again bytes=1 => -
         ",
     );
 }

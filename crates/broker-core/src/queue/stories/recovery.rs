@@ -45,17 +45,35 @@ fn an_id_that_does_not_increase_is_not_taken() {
     let settings = QueueSettings::default();
     let mut queue = QueueMachine::new(QueueKind::Quorum, &settings, now);
     let mut out = Vec::new();
-    queue.enqueue(now, Entry::new(EntryId(5), 'a', 1), &mut out);
-    queue.enqueue(now, Entry::new(EntryId(5), 'b', 1), &mut out);
+    queue.enqueue(now, Entry::new(EntryId(5), 1, 1), &mut out);
+    queue.enqueue(now, Entry::new(EntryId(5), 2, 1), &mut out);
     let why = RefusedBecause::IdNotIncreasing;
     assert_eq!(
         out,
         [Effect::Refused {
             id: EntryId(5),
-            content: 'b',
+            content: 2,
             why
         }]
     );
-    assert!(!queue.restore(Entry::new(EntryId(4), 'c', 1)));
+    assert!(!queue.restore(Entry::new(EntryId(4), 3, 1)));
     assert_eq!(queue.counts().ready, 1);
+}
+
+#[test]
+fn what_may_have_been_handed_out_is_redelivered_at_its_place() {
+    check(
+        "
+        queue quorum
+        publish a priority=0
+        publish b priority=9
+        publish c
+        maybe-acquired a
+        maybe-acquired b
+        returned c 2 3
+        get h => h:c*(2,3)
+        get h => h:b*(0,1)
+        get h => h:a*(0,1)
+        ",
+    );
 }

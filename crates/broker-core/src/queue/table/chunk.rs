@@ -1,24 +1,30 @@
 //! A run of consecutive places, in full or as its survivors.
 
+use std::borrow::Cow;
+
 use super::super::entry::EntryId;
+use super::super::handle::Handle;
 use super::super::message::Message;
+use super::resting::Resting;
 
 #[derive(Debug)]
-struct Cell<C> {
-    id: EntryId,
-    message: Option<Message<C>>,
+pub(super) struct Cell<C> {
+    pub(super) id: EntryId,
+    pub(super) message: Option<Message<C>>,
 }
 
 #[derive(Debug)]
-enum Cells<C> {
+enum Cells<C: Handle> {
     /// The slot is the index. Ids stay when their messages go, so ids can be searched for.
     Dense(Vec<Cell<C>>),
     /// Survivors by slot.
     Packed(Vec<(u8, EntryId, Message<C>)>),
+    /// All of them, put down until the first one is needed.
+    Resting(Resting<C>),
 }
 
 #[derive(Debug)]
-pub(super) struct Chunk<C> {
+pub(super) struct Chunk<C: Handle> {
     /// All its places divided by the length of a chunk.
     pub(super) number: u64,
     pub(super) first_id: EntryId,
@@ -26,7 +32,7 @@ pub(super) struct Chunk<C> {
     cells: Cells<C>,
 }
 
-impl<C> Chunk<C> {
+impl<C: Handle> Chunk<C> {
     pub(super) fn new(number: u64, first_id: EntryId, capacity: usize) -> Self {
         Self {
             number,
@@ -41,7 +47,7 @@ impl<C> Chunk<C> {
         (self.number, self.first_id, self.live) = (number, first_id, 0);
         match &mut self.cells {
             Cells::Dense(cells) => cells.clear(),
-            Cells::Packed(_) => self.cells = Cells::Dense(Vec::new()),
+            Cells::Packed(_) | Cells::Resting(_) => self.cells = Cells::Dense(Vec::new()),
         }
     }
 
@@ -66,6 +72,10 @@ impl<C> Chunk<C> {
                 (index < cells.len()).then_some(index)
             }
             Cells::Packed(cells) => cells.binary_search_by_key(&slot, |cell| cell.0).ok(),
+            Cells::Resting(cells) => {
+                let index = usize::from(slot);
+                (index < cells.len()).then_some(index)
+            }
         }
     }
 
@@ -73,12 +83,15 @@ impl<C> Chunk<C> {
     /// Packed chunks are not guessed at.
     #[inline]
     pub(super) fn guess(&self, slot: u8, id: EntryId) -> Option<(usize, bool)> {
-        let Cells::Dense(cells) = &self.cells else {
-            return None;
-        };
         let index = usize::from(slot);
-        let cell = cells.get(index).filter(|cell| cell.id == id)?;
-        Some((index, cell.message.is_some()))
+        match &self.cells {
+            Cells::Dense(cells) => {
+                let cell = cells.get(index).filter(|cell| cell.id == id)?;
+                Some((index, cell.message.is_some()))
+            }
+            Cells::Packed(_) => None,
+            Cells::Resting(cells) => (cells.id_at(index) == Some(id)).then_some((index, true)),
+        }
     }
 
     /// The index and the slot of a live message.
@@ -93,25 +106,67 @@ impl<C> Chunk<C> {
                 let index = cells.binary_search_by_key(&id, |cell| cell.1).ok()?;
                 Some((index, cells[index].0))
             }
+            Cells::Resting(cells) => {
+                let index = cells.slot_of(id)?;
+                Some((index, index as u8))
+            }
         }
     }
 
     #[inline]
-    pub(super) fn at(&self, index: usize) -> Option<(EntryId, &Message<C>)> {
+    pub(super) fn at(&self, index: usize) -> Option<(EntryId, Cow<'_, Message<C>>)> {
         match &self.cells {
             Cells::Dense(cells) => {
                 let cell = &cells[index];
-                Some((cell.id, cell.message.as_ref()?))
+                Some((cell.id, Cow::Borrowed(cell.message.as_ref()?)))
             }
             Cells::Packed(cells) => {
                 let cell = &cells[index];
-                Some((cell.1, &cell.2))
+                Some((cell.1, Cow::Borrowed(&cell.2)))
             }
+            Cells::Resting(cells) => cells.at(index),
+        }
+    }
+
+    /// Gives a message another handle and answers the one that it had.
+    pub(super) fn replace_content(&mut self, index: usize, content: C) -> Option<C> {
+        if let Cells::Resting(cells) = &mut self.cells
+            && let Some(rest) = content.at_rest()
+        {
+            return cells.replace(index, rest).map(C::taken_up);
+        }
+        let (_, message) = self.at_mut(index)?;
+        Some(std::mem::replace(&mut message.content, content))
+    }
+
+    /// Messages that wait are put down, if all are there and alike.
+    pub(super) fn rest(&mut self) {
+        if let Cells::Dense(cells) = &self.cells
+            && let Some(resting) = Resting::of(cells)
+        {
+            self.cells = Cells::Resting(resting);
+        }
+    }
+
+    /// Messages that were put down are taken up: one of them is about to change or to leave.
+    #[inline]
+    fn wake(&mut self) {
+        if matches!(self.cells, Cells::Resting(_)) {
+            self.take_up();
+        }
+    }
+
+    #[cold]
+    fn take_up(&mut self) {
+        match std::mem::replace(&mut self.cells, Cells::Dense(Vec::new())) {
+            Cells::Resting(resting) => self.cells = Cells::Dense(resting.into_cells()),
+            awake => self.cells = awake,
         }
     }
 
     #[inline]
     pub(super) fn at_mut(&mut self, index: usize) -> Option<(EntryId, &mut Message<C>)> {
+        self.wake();
         match &mut self.cells {
             Cells::Dense(cells) => {
                 let cell = &mut cells[index];
@@ -121,11 +176,13 @@ impl<C> Chunk<C> {
                 let cell = &mut cells[index];
                 Some((cell.1, &mut cell.2))
             }
+            Cells::Resting(_) => None,
         }
     }
 
     #[inline]
     pub(super) fn take(&mut self, index: usize) -> Option<(EntryId, Message<C>)> {
+        self.wake();
         let taken = match &mut self.cells {
             Cells::Dense(cells) => {
                 let cell = &mut cells[index];
@@ -138,6 +195,7 @@ impl<C> Chunk<C> {
                 }
                 (id, message)
             }
+            Cells::Resting(_) => return None,
         };
         self.live -= 1;
         Some(taken)
@@ -162,21 +220,35 @@ impl<C> Chunk<C> {
         matches!(&self.cells, Cells::Dense(cells) if cells.capacity() <= capacity)
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = (EntryId, &Message<C>)> {
-        let (dense, packed) = match &self.cells {
-            Cells::Dense(cells) => (&cells[..], &[][..]),
-            Cells::Packed(cells) => (&[][..], &cells[..]),
-        };
-        let dense = dense
-            .iter()
-            .filter_map(|cell| Some((cell.id, cell.message.as_ref()?)));
-        dense.chain(packed.iter().map(|cell| (cell.1, &cell.2)))
+    pub(super) fn iter(&self) -> impl Iterator<Item = (EntryId, Cow<'_, Message<C>>)> {
+        (0..self.cells_len()).filter_map(|index| self.at(index))
+    }
+
+    /// Live messages by slot.
+    pub(super) fn iter_slots(&self) -> impl Iterator<Item = (u8, Cow<'_, Message<C>>)> {
+        (0..self.cells_len()).filter_map(|index| {
+            let (_, message) = self.at(index)?;
+            let slot = match &self.cells {
+                Cells::Packed(cells) => cells[index].0,
+                Cells::Dense(_) | Cells::Resting(_) => index as u8,
+            };
+            Some((slot, message))
+        })
+    }
+
+    fn cells_len(&self) -> usize {
+        match &self.cells {
+            Cells::Dense(cells) => cells.len(),
+            Cells::Packed(cells) => cells.len(),
+            Cells::Resting(cells) => cells.len(),
+        }
     }
 
     pub(super) fn memory_bytes(&self) -> usize {
         match &self.cells {
             Cells::Dense(cells) => cells.capacity() * size_of::<Cell<C>>(),
             Cells::Packed(cells) => cells.capacity() * size_of::<(u8, EntryId, Message<C>)>(),
+            Cells::Resting(cells) => cells.memory_bytes(),
         }
     }
 }

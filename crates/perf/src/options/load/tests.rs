@@ -114,3 +114,17 @@ fn ill_formed_values_are_refused_with_the_flags_name() {
         assert!(message.contains(named), "{flags}: {message}");
     }
 }
+
+#[test]
+fn messages_that_are_held_back_need_acks_and_room() {
+    assert!(matches!(
+        fault("--lag 1000"),
+        OptionFault::LagBeyondPrefetch { lag: 1_000, .. }
+    ));
+    assert_eq!(
+        fault("--lag 10 --ack-every 0 --prefetch 0"),
+        OptionFault::HeldWithoutAcks
+    );
+    let load = parse("--lag 10 --stuck-every 5 --prefetch 0").unwrap();
+    assert_eq!(load.check(), Ok(()));
+}

@@ -1,116 +1,15 @@
 //! The program from outside: options, ready line, start-up errors, signals, exit codes.
 
-use std::io::{BufRead, BufReader};
-use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::path::Path;
-use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::mpsc::{Receiver, channel};
-use std::time::Duration;
+mod reload;
+mod support;
+mod tasks;
+mod tls;
 
-use rustix::process::{Pid, Signal, kill_process};
-use tempfile::TempDir;
+use std::net::{TcpListener, TcpStream};
 
-/// No step takes nearly so long; a test that waits for it has failed.
-const PATIENCE: Duration = Duration::from_secs(60);
+use rustix::process::Signal;
 
-/// A running program; it is killed when the test ends.
-struct Program {
-    child: Child,
-    lines: Receiver<String>,
-    told: Vec<String>,
-}
-
-/// The program on free ports, with a clean environment.
-fn command(data_dir: &Path, options: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_sluicemq"));
-    command.env_clear().arg("--data-dir").arg(data_dir);
-    command.args(["--set", "listeners.amqp=127.0.0.1:0"]);
-    command.args([
-        "--set",
-        "listeners.management=off",
-        "--set",
-        "listeners.metrics=off",
-    ]);
-    command
-        .args(options)
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped());
-    command
-}
-
-fn folder() -> TempDir {
-    tempfile::tempdir().expect("a temporary folder")
-}
-
-impl Program {
-    fn start(mut command: Command) -> Self {
-        let mut child = command.spawn().expect("the program is built");
-        let stderr = BufReader::new(child.stderr.take().expect("piped"));
-        let (send, lines) = channel();
-        std::thread::spawn(move || {
-            for line in stderr.lines().map_while(Result::ok) {
-                if send.send(line).is_err() {
-                    return;
-                }
-            }
-        });
-        Self {
-            child,
-            lines,
-            told: Vec::new(),
-        }
-    }
-
-    /// The first line that holds `what`.
-    #[track_caller]
-    fn line_with(&mut self, what: &str) -> String {
-        loop {
-            match self.lines.recv_timeout(PATIENCE) {
-                Ok(line) if line.contains(what) => return line,
-                Ok(line) => self.told.push(line),
-                Err(_) => panic!("no line with {what:?} in:\n{}", self.told.join("\n")),
-            }
-        }
-    }
-
-    /// Waits for the ready line and answers where AMQP listens.
-    #[track_caller]
-    fn ready(&mut self) -> SocketAddr {
-        let line = self.line_with("ready amqp=");
-        let address = line
-            .strip_prefix("ready amqp=")
-            .and_then(|rest| rest.split(' ').next());
-        address
-            .and_then(|address| address.parse().ok())
-            .unwrap_or_else(|| panic!("{line}"))
-    }
-
-    fn signal(&self, signal: Signal) {
-        let pid = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
-        kill_process(pid.expect("a process id"), signal).expect("the process is there");
-    }
-
-    /// Waits for the end and answers with everything that was told and not yet looked at.
-    fn end(mut self) -> (ExitStatus, String) {
-        let rest: Vec<String> = self.lines.iter().collect();
-        let status = self.child.wait().expect("the process is ours");
-        (status, rest.join("\n"))
-    }
-}
-
-impl Drop for Program {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-/// Runs a program that is expected not to start.
-fn refused(command: Command) -> (Option<i32>, String) {
-    let (status, told) = Program::start(command).end();
-    (status.code(), told)
-}
+use support::{Program, command, folder, refused};
 
 #[test]
 fn the_broker_starts_with_nothing_but_a_folder_and_stops_with_zero_on_term() {
@@ -162,15 +61,6 @@ fn a_first_user_from_a_missing_file_ends_the_start() {
         "sluicemq: environment variable RABBITMQ_DEFAULT_PASS_FILE: /nowhere/password cannot be \
          read: No such file or directory (os error 2); check the path and its permissions"
     );
-}
-
-#[test]
-fn a_setting_that_nothing_acts_on_yet_is_warned_of() {
-    let folder = folder();
-    let mut program = Program::start(command(folder.path(), &["--set", "disk.free_limit=1GB"]));
-    let line = program.line_with("does not act on the setting yet");
-    assert!(line.contains("disk.free_limit"), "{line}");
-    program.ready();
 }
 
 #[test]
@@ -294,7 +184,7 @@ fn hup_reloads_the_log_level_and_survives_a_faulty_file() {
     let line = program.line_with("the configuration is not reloaded");
     assert!(line.contains("did you mean `log.level`?"), "{line}");
 
-    std::fs::write(&config, "log: {level: debug}\nlimits: {channel_max: 9}").expect("written");
+    std::fs::write(&config, "log: {level: debug}\nquorum: {groups: 9}").expect("written");
     program.signal(Signal::HUP);
     program.line_with("configuration reloaded");
     program.line_with("they take effect at the next start");
