@@ -182,7 +182,9 @@ impl Broker {
             flow.channel_flow,
             flow.blocked_notice,
         );
-        let shared = Arc::new(SessionShared::new(id, options, clock::now().0, client));
+        let memory = self.node.flow.memory.connection();
+        let opened = clock::now().0;
+        let shared = Arc::new(SessionShared::new(id, options, opened, client, memory));
         self.node.sessions.insert(id, shared.clone());
         if !shared.is_internal() {
             self.node.traffic.connection_opened();

@@ -89,6 +89,9 @@ pub(crate) struct Flow {
     /// Queues that hold their publishers for the memory of a part that they take too much of.
     /// Bounded by the queues.
     pub(crate) guilty: Mutex<FxHashSet<QueueId>>,
+    /// Queues whose consumers get no more than their share of the consumers' part. Bounded by the
+    /// queues.
+    pub(crate) rationed: Mutex<FxHashSet<QueueId>>,
     /// Queues that something waits for, or that owe a word. Bounded by the queues.
     watched: Mutex<FxHashSet<QueueId>>,
     /// Some connection published during an alarm and has not heard of its end.
@@ -113,6 +116,7 @@ impl Flow {
             ),
             parked_disk_bytes: AtomicU64::new(0),
             guilty: Mutex::default(),
+            rationed: Mutex::default(),
             watched: Mutex::default(),
             sessions_alarmed: AtomicBool::new(false),
             held: Mutex::default(),

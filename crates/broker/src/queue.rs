@@ -363,6 +363,18 @@ impl Queue {
         self.state.lock().machine.pause(consumer, pause);
     }
 
+    /// No consumer gets more while what it holds has so many bytes; `None` ends that.
+    pub(crate) fn set_byte_credit(self: &Arc<Self>, node: &Node, bytes: Option<u64>) {
+        let now = clock::now();
+        let mut after = After::default();
+        let mut state = self.state.lock();
+        if state.machine.set_byte_credit(bytes) {
+            self.run(node, now, &mut state, &mut after);
+        }
+        drop(state);
+        node.carry_out(self, after);
+    }
+
     /// `basic.cancel`: what the consumer holds stays with its channel.
     pub(crate) fn remove_consumer(
         self: &Arc<Self>,

@@ -14,6 +14,7 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use crate::channel::Channel;
+use crate::flow::memory::ConnectionMemory;
 use crate::flow::session::SessionFlow;
 use crate::holder::Holder;
 use crate::node::Node;
@@ -90,6 +91,7 @@ pub(crate) struct SessionShared {
     pub(crate) owns_exclusive: AtomicBool,
     pub(crate) channels: Mutex<Vec<Arc<Holder>>>,
     pub(crate) flow: SessionFlow,
+    pub(crate) memory: ConnectionMemory,
     /// The connection waits, since a tenant has published as much as it may.
     paced: Mutex<Option<Paced>>,
     is_paced: AtomicBool,
@@ -125,6 +127,7 @@ impl SessionShared {
         mut options: SessionOptions,
         connected_at_ms: u64,
         client: ClientFlow,
+        memory: ConnectionMemory,
     ) -> Self {
         options.peer = unmapped(options.peer);
         options.local = unmapped(options.local);
@@ -142,6 +145,7 @@ impl SessionShared {
             owns_exclusive: AtomicBool::new(false),
             channels: Mutex::default(),
             flow: SessionFlow::new(client),
+            memory,
             paced: Mutex::default(),
             is_paced: AtomicBool::new(false),
             received: Default::default(),
@@ -317,7 +321,7 @@ impl Session {
     /// Bodies of so many bytes are announced by this connection, all in all; `before` were at the
     /// last call. Charged before they arrive.
     pub fn announce(&self, before: u64, after: u64) {
-        let ingest = &self.node.flow.memory.ingest;
+        let ingest = &self.shared.memory.ingest;
         ingest.add(after.saturating_sub(before));
         ingest.sub(before.saturating_sub(after));
     }

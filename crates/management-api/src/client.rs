@@ -84,6 +84,12 @@ pub struct Connection {
     pub send_cnt: u64,
     /// Octets that wait to be written.
     pub send_pend: u64,
+    /// Bytes of bodies that were announced and are being received.
+    #[serde(default)]
+    pub ingest_bytes: u64,
+    /// Bytes of messages that wait with its channels, in memory.
+    #[serde(default)]
+    pub parked_bytes: u64,
 }
 
 /// A connection in the list of one user's.

@@ -80,6 +80,7 @@ impl<C: Handle> QueueMachine<C> {
             holder: consumer.holder,
             holds: HoldList::EMPTY,
             credit,
+            byte_credit: self.byte_credit,
             timeout_ms: self.rules.timeout_of(consumer.timeout_ms),
             joined: self.leases.next_age(),
             priority: consumer.priority,
@@ -108,6 +109,28 @@ impl<C: Handle> QueueMachine<C> {
         lease.paused = lease.paused.without(why.given());
         self.rotation.join(at, &mut self.leases);
         self.leases.get(at).queued
+    }
+
+    /// Gives no consumer more while its unsettled deliveries have so many bytes; `None` ends that.
+    /// The delivery that reaches the limit may go over. Answers whether a dispatch pays.
+    pub fn set_byte_credit(&mut self, bytes: Option<u64>) -> bool {
+        let bytes = bytes.unwrap_or(NO_LIMIT);
+        let grows = bytes > self.byte_credit;
+        self.byte_credit = bytes;
+        for lease in self
+            .leases
+            .iter_mut()
+            .filter(|lease| lease.consumer.is_some())
+        {
+            lease.byte_credit = bytes;
+        }
+        if grows {
+            let all: Vec<u32> = self.leases.iter().map(|(at, _)| at).collect();
+            for at in all {
+                self.rotation.join(at, &mut self.leases);
+            }
+        }
+        grows
     }
 
     /// Ends a consumer (`basic.cancel`). What it holds stays with its channel. Answers whether

@@ -160,8 +160,10 @@ impl<C: Handle> QueueMachine<C> {
         };
         let at = self.holds.get(hold).lease;
         let lease = self.leases.get_mut(at);
+        let bytes = self.holds.get(hold).bytes();
         self.holds.remove(&mut lease.holds, hold);
-        let hold = self.holds.push(&mut lease.holds, at, place, now);
+        let held = (place, bytes);
+        let hold = self.holds.push(&mut lease.holds, at, held, now);
         if let Some(message) = self.table.get_mut(place) {
             message.state = State::Held(hold);
         }

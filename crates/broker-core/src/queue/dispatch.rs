@@ -158,7 +158,9 @@ impl<C: Handle> QueueMachine<C> {
             }
         } else {
             out.push(Effect::Deliver(delivery(entry, message, to)));
-            let hold = self.holds.push(&mut lease.holds, at, head.place, now);
+            let hold = self
+                .holds
+                .push(&mut lease.holds, at, (head.place, bytes), now);
             message.state = State::Held(hold);
             note_late(&mut self.late_from, lease.timeout_ms, now);
             self.amounts.unacked.add(bytes);
@@ -176,7 +178,8 @@ impl<C: Handle> QueueMachine<C> {
             return;
         };
         let lease = self.leases.get_mut(at);
-        message.state = State::Held(self.holds.push(&mut lease.holds, at, place, now));
+        let held = (place, message.bytes);
+        message.state = State::Held(self.holds.push(&mut lease.holds, at, held, now));
         self.amounts.unacked.add(message.bytes);
         note_late(&mut self.late_from, lease.timeout_ms, now);
     }
@@ -246,6 +249,7 @@ impl<C: Handle> QueueMachine<C> {
             holds: HoldList::EMPTY,
             role: Role::Fetch,
             credit: NO_LIMIT,
+            byte_credit: NO_LIMIT,
             timeout_ms: self.rules.timeout_of(None),
             joined: 0,
             priority: 0,

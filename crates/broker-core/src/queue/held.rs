@@ -18,8 +18,16 @@ pub(super) struct Hold {
     pub(super) place: Place,
     pub(super) since: Timestamp,
     pub(super) lease: u32,
+    /// Size of the message.
+    bytes: u32,
     previous: u32,
     next: u32,
+}
+
+impl Hold {
+    pub(super) fn bytes(&self) -> u32 {
+        self.bytes
+    }
 }
 
 /// The ends of a lease's list.
@@ -28,6 +36,7 @@ pub(super) struct HoldList {
     first: u32,
     last: u32,
     len: u32,
+    bytes: u64,
 }
 
 impl HoldList {
@@ -35,10 +44,16 @@ impl HoldList {
         first: NONE,
         last: NONE,
         len: 0,
+        bytes: 0,
     };
 
     pub(super) fn len(&self) -> u32 {
         self.len
+    }
+
+    /// Size of the messages that are held.
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes
     }
 
     pub(super) fn first(&self) -> Option<u32> {
@@ -73,7 +88,7 @@ impl Holds {
         &mut self,
         list: &mut HoldList,
         lease: u32,
-        place: Place,
+        (place, bytes): (Place, u32),
         now: Timestamp,
     ) -> u32 {
         let since = match list.last {
@@ -84,6 +99,7 @@ impl Holds {
             place,
             since,
             lease,
+            bytes,
             previous: list.last,
             next: NONE,
         };
@@ -94,6 +110,7 @@ impl Holds {
         }
         list.last = at;
         list.len += 1;
+        list.bytes += u64::from(bytes);
         at
     }
 
@@ -121,6 +138,7 @@ impl Holds {
             next => self.slots[next as usize].previous = hold.previous,
         }
         list.len -= 1;
+        list.bytes -= u64::from(hold.bytes);
         self.live -= 1;
         if self.live == 0 {
             self.slots.clear();
@@ -159,7 +177,7 @@ impl Holds {
             *list = HoldList::EMPTY;
             while let Some(old) = at {
                 let hold = self.slots[old as usize];
-                let new = packed.push(list, hold.lease, hold.place, hold.since);
+                let new = packed.push(list, hold.lease, (hold.place, hold.bytes), hold.since);
                 moved(hold.place, new);
                 at = self.next(old);
             }

@@ -31,6 +31,8 @@ pub(super) struct Lease {
     pub(super) role: Role,
     /// Most unsettled deliveries.
     pub(super) credit: u64,
+    /// Size of unsettled deliveries from which on it gets no more.
+    pub(super) byte_credit: u64,
     pub(super) timeout_ms: u64,
     /// Age among consumers; a single active one that steps down is young again.
     pub(super) joined: u64,
@@ -66,7 +68,7 @@ impl Lease {
     /// Whether it holds less than it may.
     #[inline]
     pub(super) fn has_credit(&self) -> bool {
-        u64::from(self.holds.len()) < self.credit
+        u64::from(self.holds.len()) < self.credit && self.holds.bytes() < self.byte_credit
     }
 
     /// Whether it may be given a message.

@@ -46,6 +46,8 @@ pub struct QueueMachine<C: Handle> {
     pub(super) late_from: Option<Timestamp>,
     pub(super) last_used: Timestamp,
     pub(super) late_settles: u64,
+    /// See `set_byte_credit`.
+    pub(super) byte_credit: u64,
     /// More is to be dropped than one call may.
     pub(super) trimming: bool,
     pub(super) expiry_told: bool,
@@ -71,6 +73,7 @@ impl<C: Handle> QueueMachine<C> {
             late_from: None,
             last_used: now,
             late_settles: 0,
+            byte_credit: super::leases::NO_LIMIT,
             trimming: false,
             expiry_told: false,
             had_consumers: false,

@@ -112,6 +112,10 @@ impl Stage {
             "node-down" => self.detach(rest[0], ReturnCause::NodeDown),
             "pause" => self.queue.pause(self.consumers[rest[0]].0, pause(rest[1])),
             "resume" => drop(self.queue.resume(self.consumers[rest[0]].0, pause(rest[1]))),
+            "byte-credit" => {
+                let bytes = (rest[0] != "none").then(|| number(rest[0]));
+                self.queue.set_byte_credit(bytes);
+            }
             "ack" => self.settle(rest, Settlement::Ack),
             "nack" => self.settle(rest, Settlement::Requeue(ReturnCause::Nack)),
             "reject" => self.settle(rest, Settlement::Requeue(ReturnCause::Reject)),

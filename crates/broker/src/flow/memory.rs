@@ -231,6 +231,14 @@ impl MemoryTree {
         meters.or_insert_with(make).clone()
     }
 
+    /// A connection's own part of what is received and of what waits with its publishers.
+    pub(crate) fn connection(&self) -> ConnectionMemory {
+        ConnectionMemory {
+            ingest: self.ingest.child(0),
+            parked: self.parked.child(0),
+        }
+    }
+
     pub(crate) fn forget_vhost(&self, vhost: &VhostName) {
         self.vhosts.remove(vhost);
     }
@@ -307,6 +315,22 @@ impl MemoryTree {
             used <= limit + beyond + slack_bytes,
             "{used} bytes of {limit} are used, with {beyond} and {slack_bytes} excused"
         );
+    }
+}
+
+/// What one connection takes of the publishers' part beside its messages in queues.
+#[derive(Debug)]
+pub(crate) struct ConnectionMemory {
+    /// Bodies that were announced and are being received.
+    pub(crate) ingest: Arc<Meter>,
+    /// What waits with its channels.
+    pub(crate) parked: Arc<Meter>,
+}
+
+impl Drop for ConnectionMemory {
+    fn drop(&mut self) {
+        // Bodies that never arrived. What waits holds its connection.
+        self.ingest.sub(self.ingest.used());
     }
 }
 

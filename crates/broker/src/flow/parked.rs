@@ -44,7 +44,7 @@ impl ParkedMessage {
             Place::Nowhere => return None,
             Place::Memory => {
                 record::put_blob(&mut blob, message);
-                node.flow.memory.parked.add(len);
+                holder.session.memory.parked.add(len);
                 ParkedBytes::Memory(blob.into())
             }
             Place::Disk => {
@@ -96,7 +96,7 @@ impl Drop for ParkedMessage {
         };
         let place = match &self.bytes {
             ParkedBytes::Memory(_) => {
-                node.flow.memory.parked.sub(self.len);
+                self.holder.session.memory.parked.sub(self.len);
                 Place::Memory
             }
             ParkedBytes::Disk(spot) => {

@@ -146,17 +146,45 @@ impl Node {
 
     /// From the mark of the consumers' part on, bodies that are handed out leave memory: they were
     /// written to their consumers, and come back from disk if they return. A queue's messages leave
-    /// with those that it has handed out, the first ones of all.
+    /// with those that it has handed out, the first ones of all. A consumer with more than its share
+    /// gets nothing more meanwhile.
     fn spare_consumers(&self) {
         let part = &self.flow.memory.consumers;
         let Some(mark) = part.high_water().filter(|mark| part.used() >= *mark) else {
-            return;
+            return self.end_rations();
         };
         let (queues, share) = self.shares_of(mark, None, QueueMemory::handed_out_bytes);
-        for (queue, handed_out) in queues {
+        let holding = queues.into_iter().filter(|(_, bytes)| *bytes > 0);
+        let holding: Vec<_> = holding.collect();
+        self.ration(&holding, mark);
+        for (queue, handed_out) in holding {
             if handed_out > share / 2 {
                 self.page_out(&queue, 0);
             }
+        }
+    }
+
+    /// Each consumer of these queues gets its share of so many bytes.
+    fn ration(&self, queues: &[(Arc<Queue>, u64)], bytes: u64) {
+        let consumers = queues.iter().map(|(queue, _)| {
+            queue.while_cold(|state| {
+                let consumers = state.machine.consumers();
+                consumers.filter(|view| view.unacked > 0).count() as u64
+            })
+        });
+        let share = guilty(bytes, consumers.sum());
+        let mut rationed = self.flow.rationed.lock();
+        rationed.extend(queues.iter().map(|(queue, _)| queue.id));
+        drop(rationed);
+        for (queue, _) in queues {
+            queue.set_byte_credit(self, Some(share));
+        }
+    }
+
+    fn end_rations(&self) {
+        let rationed = std::mem::take(&mut *self.flow.rationed.lock());
+        for queue in rationed.into_iter().filter_map(|id| self.queue(id)) {
+            queue.set_byte_credit(self, None);
         }
     }
 

@@ -117,6 +117,24 @@ impl ConnectionView {
         self.0.options.outbox.sent()
     }
 
+    /// Bytes of its bodies that were announced and are being received.
+    pub fn ingest_bytes(&self) -> u64 {
+        self.0.memory.ingest.used()
+    }
+
+    /// Bytes of its messages that wait with its channels, in memory.
+    pub fn parked_bytes(&self) -> u64 {
+        self.0.memory.parked.used()
+    }
+
+    /// Whether one of its channels is held.
+    pub fn has_held_channel(&self) -> bool {
+        let channels = self.0.channels.lock();
+        channels
+            .iter()
+            .any(|holder| holder.flow.lock().hold.since().is_some())
+    }
+
     /// How many channels are open.
     pub fn channel_count(&self) -> usize {
         self.0.channels.lock().len()

@@ -214,6 +214,11 @@ impl Broker {
         self.node().flow.parked_bytes()
     }
 
+    /// Queues whose consumers get no more than their share of the consumers' part of the memory.
+    pub fn rationed_queues(&self) -> usize {
+        self.node().flow.rationed.lock().len()
+    }
+
     /// The channels that are held, in no particular order.
     pub fn held_channels(&self) -> Vec<ChannelView> {
         let held = self.node().flow.held_channels();

@@ -109,7 +109,9 @@ impl Guests {
             };
             let id = ConnectionId(holder.0);
             let client = ClientFlow::of(&options.client_properties, When::Never, When::Never);
-            let session = Arc::new(SessionShared::new(id, options, clock::now().0, client));
+            let memory = node.flow.memory.connection();
+            let opened = clock::now().0;
+            let session = Arc::new(SessionShared::new(id, options, opened, client, memory));
             let bounds = node.flow.options.bounds;
             (
                 from,

@@ -4,6 +4,7 @@ mod ends;
 mod levers;
 mod memory;
 mod release;
+mod worked_example;
 
 use std::path::Path;
 use std::time::Duration;

@@ -40,7 +40,7 @@ pub(crate) fn connection(api: &Api, view: &ConnectionView, histories: Histories)
         peer_port: peer.port(),
         protocol: PROTOCOL.to_owned(),
         kind: "network".to_owned(),
-        state: "running".to_owned(),
+        state: state(view).to_owned(),
         vhost: view.vhost().to_string(),
         user: view.user().to_string(),
         user_who_performed_action: view.user().to_string(),
@@ -67,6 +67,20 @@ pub(crate) fn connection(api: &Api, view: &ConnectionView, histories: Histories)
         send_oct_details: sent_rate,
         send_cnt: sent.writes,
         send_pend: sent.pending_octets,
+        ingest_bytes: view.ingest_bytes(),
+        parked_bytes: view.parked_bytes(),
+    }
+}
+
+/// What a connection is doing, in the words that dashboards know.
+// rabbitmq: connection states
+fn state(view: &ConnectionView) -> &'static str {
+    if view.is_blocked() {
+        "blocked"
+    } else if view.is_held() || view.has_held_channel() || view.paced_by().is_some() {
+        "flow"
+    } else {
+        "running"
     }
 }
 

@@ -162,3 +162,35 @@ fn settling_what_the_channel_does_not_hold_is_counted_and_ignored() {
         ",
     );
 }
+
+#[test]
+fn a_consumer_with_its_share_of_bytes_in_hand_gets_no_more_until_it_settles() {
+    check(
+        "
+        queue classic
+        byte-credit 20
+        consumer c1
+        publish a b c bytes=15 => c1:a c1:b
+        ack a => a!acked c1:c
+        byte-credit none
+        publish d bytes=15 => c1:d
+        byte-credit 20
+        publish e bytes=1 => -
+        consumer c2 => c2:e
+        byte-credit none
+        ",
+    );
+}
+
+#[test]
+fn a_byte_credit_that_is_lifted_hands_out_what_waited() {
+    check(
+        "
+        queue quorum
+        consumer c1
+        byte-credit 10
+        publish a b bytes=10 => c1:a
+        byte-credit 30 => c1:b
+        ",
+    );
+}

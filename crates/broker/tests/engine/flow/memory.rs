@@ -474,3 +474,42 @@ async fn with_flow_control_off_everything_is_taken_and_usage_above_the_limit_is_
         assert_eq!(client.drain("q").await.len(), 20, "{kind}");
     }
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_consumer_with_more_than_its_share_of_memory_gets_no_more_until_it_acks() {
+    for kind in KINDS {
+        let dir = tempfile::tempdir().unwrap();
+        let mut options = options(dir.path());
+        // The consumers' part is 4 MiB, its mark 70 % of that.
+        options.flow.memory_limit_bytes = Some(10 << 20);
+        let broker = open_with(options).await;
+        let mut publisher = Client::connect(&broker);
+        declare(&mut publisher, "q", kind).await;
+        let mut hoarder = Client::connect(&broker);
+        hoarder.consume("q", "hoarder", false).await;
+        let mark = broker.memory().consumers.high_water.unwrap();
+        let mut number = 0;
+        until("the consumer is rationed", || {
+            while broker.memory().consumers.used < mark && number < 200 {
+                number += 1;
+                publisher.publish("", "q", &padded(number));
+                publisher.channel.end_turn();
+            }
+            broker.rationed_queues() > 0
+        })
+        .await;
+        // With its deliveries settled it gets all of them.
+        let mut handed_out = 0;
+        while handed_out < number {
+            for left in hoarder.left(1).await {
+                if let Left::Deliver { tag, .. } = left {
+                    handed_out += 1;
+                    hoarder.channel.ack(tag, false).unwrap();
+                }
+            }
+            hoarder.channel.end_turn();
+        }
+        assert_eq!(handed_out, number, "{kind}");
+        until("nothing is rationed", || broker.rationed_queues() == 0).await;
+    }
+}
