@@ -144,6 +144,13 @@ impl MemoryLimit {
         Some(self.mark_bytes)
     }
 
+    /// What the queue may keep, if it was asked to page and is not down to its mark: more came while it
+    /// paged.
+    fn page_out_rest(&mut self) -> Option<u64> {
+        (self.asked_at_bytes > 0 && self.resident_bytes > self.mark_bytes)
+            .then_some(self.mark_bytes)
+    }
+
     /// What the queue may keep so that a message that waits has room.
     fn page_out_for(&self, bytes: u64) -> Option<u64> {
         let limit = self.limit_bytes.filter(|limit| self.mark_bytes < *limit)?;
@@ -477,6 +484,7 @@ impl Gate {
         (state.bytes, state.messages) = (counts.bytes(), counts.messages());
         if let Some(keep_bytes) = state.memory.page_out() {
             node.page_out(queue, keep_bytes);
+            node.flow.watch(queue.id);
         }
         self.note(node, queue, now, state);
         !state.held.is_empty() && !state.fullness.is_overfull() && !state.lacks_memory()
@@ -631,13 +639,20 @@ impl Gate {
                 state.memory.note(resident_bytes, 0);
             }
             self.note(node, queue, now, &mut state);
+            let rest = state.memory.page_out_rest();
+            if let Some(keep_bytes) = rest {
+                node.page_out(queue, keep_bytes);
+            }
             let (overdue, late) = state.overdue(node, queue.id, now);
             for holder in &late {
                 // An obedient client is woken before it is refused.
                 holder.time_out(node, queue.id);
             }
             self.set_flags(&state);
-            let again = !state.held.is_empty() || state.fullness.owes_a_turn() || state.guilty;
+            let again = !state.held.is_empty()
+                || state.fullness.owes_a_turn()
+                || state.guilty
+                || rest.is_some();
             (overdue, late, again)
         };
         if !overdue.is_empty() {

@@ -481,7 +481,8 @@ async fn a_consumer_with_more_than_its_share_of_memory_gets_no_more_until_it_ack
         let dir = tempfile::tempdir().unwrap();
         let mut options = options(dir.path());
         // The consumers' part is 4 MiB, its mark 70 % of that.
-        options.flow.memory_limit_bytes = Some(10 << 20);
+        options.flow.memory_limit_bytes = Some(400 << 20);
+        options.flow.producer_percent = 99;
         let broker = open_with(options).await;
         let mut publisher = Client::connect(&broker);
         declare(&mut publisher, "q", kind).await;
