@@ -22,17 +22,25 @@ const ROUNDS_MAX: usize = 200;
 /// Tells a client's stories, each time with new names for its queues, until it met all alarms.
 #[track_caller]
 pub(crate) fn live_through(prefix: &str, stories: impl Fn(SocketAddr, &dyn Fn() -> String)) {
+    let named = Cell::new(0);
+    until_all_were_there(|address| {
+        stories(address, &|| {
+            named.set(named.get() + 1);
+            format!("{prefix}.{}", named.get())
+        });
+    });
+}
+
+/// Has a client work at a broker whose alarms come and go, again and again until it met all of them.
+#[track_caller]
+pub(crate) fn until_all_were_there(mut work: impl FnMut(SocketAddr)) {
     own_broker(|| {
         let alarms = Alarms::start();
-        let named = Cell::new(0);
         for _ in 0..ROUNDS_MAX {
             if alarms.all_were_there() {
                 break;
             }
-            stories(alarms.address(), &|| {
-                named.set(named.get() + 1);
-                format!("{prefix}.{}", named.get())
-            });
+            work(alarms.address());
         }
         alarms.end();
     });
@@ -57,7 +65,7 @@ const TURNS: [Turn; 6] = [
 ];
 
 /// See the module.
-pub(crate) struct Alarms {
+struct Alarms {
     broker: BrokerProcess,
     end: Sender<()>,
     all_were_there: Arc<AtomicBool>,
@@ -77,7 +85,7 @@ fn is_held_for_memory(http: Http) -> bool {
 
 impl Alarms {
     #[track_caller]
-    pub(crate) fn start() -> Alarms {
+    fn start() -> Alarms {
         let settings = SettingsFile::new("");
         let broker = settings.start_broker(&["log.level=warn"]);
         let management = broker.management().expect("The HTTP API is served.");
@@ -112,7 +120,7 @@ impl Alarms {
         }
     }
 
-    pub(crate) fn address(&self) -> SocketAddr {
+    fn address(&self) -> SocketAddr {
         self.broker.address()
     }
 
@@ -123,7 +131,7 @@ impl Alarms {
 
     /// All of them must have been there.
     #[track_caller]
-    pub(crate) fn end(self) {
+    fn end(self) {
         self.end.send(()).expect("The pulses go on until now.");
         let held_for_memory = self.pulses.join().expect("Settings can be written.");
         let log = self.broker.stderr_tail();

@@ -1,5 +1,5 @@
 //! Clients of further languages, as Debian has them, at overfull queues and through alarms. They
-//! need more than a Rust toolchain, so that they run when they are asked for:
+//! need packages that not every machine can have, so that a step of their own runs them:
 //! `integration-tests/run --only more-clients`.
 
 use std::path::Path;

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use integration_tests::{BrokerProcess, Trial, own_broker};
 
-use crate::alarms::Alarms;
+use crate::alarms::until_all_were_there;
 
 /// How long one script may take.
 const SCRIPT_WITHIN: Duration = Duration::from_secs(180);
@@ -28,13 +28,13 @@ pub(crate) fn tool(path: &str) -> PathBuf {
 
 /// Runs a command against the shared broker; it must end with success.
 #[track_caller]
-pub(crate) fn run(command: Command) {
-    run_against(Trial::shared().address(), command);
+pub(crate) fn run(mut command: Command) {
+    run_against(Trial::shared().address(), &mut command);
 }
 
 /// Runs a command against a broker; it must end with success.
 #[track_caller]
-fn run_against(address: SocketAddr, mut command: Command) {
+fn run_against(address: SocketAddr, command: &mut Command) {
     let output = tempfile::NamedTempFile::new().expect("The temporary folder must take a file.");
     let out = output.reopen().expect("The file was just made.");
     let err = out.try_clone().expect("A descriptor can be copied.");
@@ -90,7 +90,7 @@ fn pika_over_a_crash(script: &str) {
         for phase in ["before", "after"] {
             let mut command = pika_command(script);
             command.env("PHASE", phase);
-            run_against(broker.address(), command);
+            run_against(broker.address(), &mut command);
             if phase == "before" {
                 broker.kill9();
                 broker.restart();
@@ -117,12 +117,8 @@ fn amqplib(script: &str) {
 /// each meets some.
 #[track_caller]
 pub(crate) fn run_through_alarms(mut command: Command) {
-    own_broker(|| {
-        let alarms = Alarms::start();
-        command.env("MESSAGES", "1000");
-        run_against(alarms.address(), command);
-        alarms.end();
-    });
+    command.env("MESSAGES", "1000");
+    until_all_were_there(|address| run_against(address, &mut command));
 }
 
 #[test]

@@ -16,7 +16,7 @@ use broker_core::flow::{
 use broker_core::metadata::QueueId;
 use broker_core::queue::{HolderId, QueueCounts};
 use broker_core::settings::{Overflow, QueueSettings};
-use broker_core::{Millis, Timestamp};
+use broker_core::{Millis, QueueName, Timestamp};
 use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
 
@@ -262,6 +262,15 @@ impl GateState {
         self.guilty || self.memory.is_full
     }
 
+    /// For what the queue holds its publishers now; nothing when it holds them for the node's sake only.
+    pub(crate) fn cause<'a>(&self, queue: &'a QueueName) -> Option<Cause<'a>> {
+        if self.lacks_memory() || self.is_out_of_memory {
+            return Some(Cause::Memory(queue));
+        }
+        let overfull = self.fullness.is_overfull();
+        overfull.then_some(Cause::Capacity(queue))
+    }
+
     fn size(&self) -> (u64, u64) {
         (
             self.bytes + self.under_way.bytes,
@@ -417,8 +426,10 @@ impl Gate {
     ) -> bool {
         let cause = match node.flow.alarms.reason() {
             Some(reason) if !state.fullness.is_overfull() => Cause::Alarm(reason),
-            _ if state.lacks_memory() || state.is_out_of_memory => Cause::Memory(&queue.name),
-            _ => Cause::Capacity(&queue.name),
+            // Others wait for it, if there is nothing else.
+            _ => state
+                .cause(&queue.name)
+                .unwrap_or(Cause::Capacity(&queue.name)),
         };
         let held = holder.hold(node, queue, cause);
         if held {

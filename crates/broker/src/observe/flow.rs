@@ -166,18 +166,14 @@ impl HoldView {
         let session = &holder.session;
         let flow = holder.flow.lock();
         let since = flow.hold.since()?;
-        let held_by = flow.hold.causes().filter_map(|(id, since)| {
+        let causes = flow.hold.causes().filter_map(|(id, since)| {
             let (queue, cause) = flow.queues.iter().find(|(queue, _)| queue.id == id)?;
-            Some(HeldBy {
-                queue: queue.name.clone(),
-                vhost: queue.vhost.clone(),
-                cause: cause.clone(),
-                since_ms: since.0,
-            })
+            Some((queue.clone(), cause.clone(), since))
         });
-        Some(Self {
+        let causes: Vec<_> = causes.collect();
+        let mut view = Self {
             stage: flow.hold.stage(),
-            held_by: held_by.collect(),
+            held_by: Vec::new(),
             since_ms: since.0,
             parked_messages: flow.hold.parked_messages(),
             parked_bytes: flow.hold.memory_bytes(),
@@ -186,7 +182,24 @@ impl HoldView {
             reading_stopped: session.flow.must_not_be_read(),
             blocked_sent: session.flow.is_blocked(),
             confirms_withheld: !holder.publishes_plainly() && flow.hold.parked_messages() > 0,
-        })
+        };
+        // A gate is locked before a channel's hold.
+        drop(flow);
+        let held_by = causes.into_iter().map(|(queue, cause, since)| {
+            // It may hold for something else than at first.
+            let now = queue.gate.with_state(|state| {
+                let cause = state.cause(&queue.name);
+                cause.map(|cause| cause.to_string())
+            });
+            HeldBy {
+                queue: queue.name.clone(),
+                vhost: queue.vhost.clone(),
+                cause: now.unwrap_or(cause),
+                since_ms: since.0,
+            }
+        });
+        view.held_by = held_by.collect();
+        Some(view)
     }
 }
 
