@@ -378,6 +378,10 @@ pub enum Refusal {
     /// As many connections as the node may have.
     #[error("connection refused: node connection limit ({limit}) is reached")]
     NodeConnectionLimit { limit: u64 },
+    /// All memory for messages is used, and consumers hold their part of it: one more could not be given
+    /// anything.
+    #[error("connection refused: memory for messages is full ({limit_bytes} bytes)")]
+    MemoryExhausted { limit_bytes: u64 },
     /// A table of this broker is full: the bound that protects its memory.
     #[error("{what} limit of {limit} is reached")]
     TableFull { what: Box<str>, limit: u64 },

@@ -169,8 +169,12 @@ impl Broker {
     /// Opens a session for a client that has authenticated.
     ///
     /// # Errors
-    /// The vhost is missing or closed to the user, or a limit of connections is reached.
+    /// The vhost is missing or closed to the user, a limit of connections is reached, or memory is
+    /// exhausted.
     pub fn open_session(&self, options: SessionOptions) -> Result<Session, Refusal> {
+        if let Some(limit_bytes) = self.node.flow.memory.exhausted() {
+            return Err(Refusal::MemoryExhausted { limit_bytes });
+        }
         let (in_vhost, by_user) = self.node.connection_counts(&options);
         let metadata = self.node.metadata.read();
         metadata.check_connection(&options.user, &options.vhost, in_vhost, by_user)?;

@@ -95,6 +95,7 @@ impl Refusal {
             | R::ChannelMaxReached { .. }
             | R::ConsumerTagInUse { .. }
             | R::ConsumersPerChannel { .. }
+            | R::MemoryExhausted { .. }
             | R::NodeChannelLimit { .. }
             | R::NodeConnectionLimit { .. }
             | R::UserChannelLimit { .. }
@@ -169,6 +170,7 @@ impl Refusal {
             | R::ClusterQueueLimit { .. }
             | R::ClusterVhostLimit { .. }
             | R::ConsumersPerChannel { .. }
+            | R::MemoryExhausted { .. }
             | R::MessageTooLarge { .. }
             | R::NodeChannelLimit { .. }
             | R::NodeConnectionLimit { .. }

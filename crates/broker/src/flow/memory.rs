@@ -282,6 +282,17 @@ impl MemoryTree {
         !(self.whole().lacks(coming_bytes) || is_guilty(self.pool()) || vhost())
     }
 
+    /// The whole limit in bytes when all of it is used, and consumers hold their part of it. While they
+    /// do not, somebody who wants to consume must get in, for that is what makes room.
+    pub(crate) fn exhausted(&self) -> Option<u64> {
+        let limit = self
+            .main
+            .limit()
+            .filter(|limit| self.main.used() >= *limit)?;
+        let consumers = self.consumers.limit()?;
+        (self.consumers.used() >= consumers).then_some(limit)
+    }
+
     /// Whether a message may wait in memory; `coming_bytes` as for [`MemoryTree::takes`].
     pub(crate) fn lets_wait(&self, coming_bytes: u64) -> bool {
         !self.whole().lacks(coming_bytes) && !self.pool().lacks(coming_bytes)
@@ -479,4 +490,39 @@ impl QueueMemory {
 fn charge(meter: &Meter, before: u64, after: u64) {
     meter.add(after.saturating_sub(before));
     meter.sub(before.saturating_sub(after));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_is_exhausted_only_while_consumers_hold_their_part_of_it() {
+        let tree = MemoryTree::new(Some(1_000), 60, 70);
+        tree.parked.add(1_000);
+        assert_eq!(tree.exhausted(), None, "a consumer would make room");
+        tree.consumers.add(400);
+        assert_eq!(tree.exhausted(), Some(1_000));
+        tree.parked.sub(900);
+        assert_eq!(tree.exhausted(), None);
+    }
+
+    #[test]
+    fn without_parts_or_without_a_limit_memory_is_never_exhausted() {
+        for (limit, percent) in [(Some(1_000), 0), (None, 60)] {
+            let tree = MemoryTree::new(limit, percent, 70);
+            tree.consumers.add(2_000);
+            assert_eq!(tree.exhausted(), None);
+        }
+    }
+
+    #[test]
+    fn what_a_connection_announced_goes_with_it() {
+        let tree = MemoryTree::new(None, 60, 70);
+        let connection = tree.connection();
+        connection.ingest.add(70);
+        assert_eq!(tree.ingest.used(), 70);
+        drop(connection);
+        assert_eq!((tree.ingest.used(), tree.main.used()), (0, 0));
+    }
 }
