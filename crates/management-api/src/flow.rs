@@ -102,3 +102,23 @@ pub struct HeldBy {
     /// For how long.
     pub held_ms: u64,
 }
+
+/// Other limits for a node's alarms, until it is started again or its configuration changes. What is
+/// absent stays. A share is one of the memory that the process may use.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct AlarmLimits {
+    /// Memory of the process above which publishers wait.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory_bytes: Option<u64>,
+    /// The same as a share.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory_share: Option<f64>,
+    /// Free disk space below which publishers wait.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub disk_free_bytes: Option<u64>,
+    /// The same as a share of memory.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub disk_free_memory_share: Option<f64>,
+}

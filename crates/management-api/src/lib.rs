@@ -37,7 +37,7 @@ pub use cluster::{
 pub use disk::{Disk, DiskForecast, DiskPin, QueueDisk};
 pub use error::ErrorBody;
 pub use feature::{DeprecatedFeature, FeatureFlag};
-pub use flow::{ChannelHold, HeldBy, HeldChannel, QueueFlow};
+pub use flow::{AlarmLimits, ChannelHold, HeldBy, HeldChannel, QueueFlow};
 pub use health::{Alarm, Health};
 #[cfg(feature = "client")]
 pub use http::{Answered, Client, ClientError, ClientOptions, api_path, encoded};

@@ -79,6 +79,11 @@ impl Management {
         })
     }
 
+    /// Certificates that a health check is to look at.
+    pub fn watch_certificates(&self, tls: TlsAcceptor) {
+        self.api.watch_certificates(tls);
+    }
+
     /// Tells which listeners are open, for overview and health checks; once, when all are.
     pub fn announce(&self, listeners: Vec<ListenerInfo>) {
         self.api.announce(listeners);

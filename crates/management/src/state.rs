@@ -10,6 +10,8 @@ use broker::Broker;
 use broker_core::metadata::{MetadataChange, Outcome};
 use parking_lot::Mutex;
 
+use tls::TlsAcceptor;
+
 use crate::error::Result;
 use crate::options::{ListenerInfo, ManagementOptions};
 use crate::reload::ReloadDoor;
@@ -25,6 +27,8 @@ struct Inner {
     authenticator: Authenticator,
     options: ManagementOptions,
     listeners: OnceLock<Vec<ListenerInfo>>,
+    /// What the listeners over TLS show.
+    certificates: OnceLock<TlsAcceptor>,
     auth_attempts: Attempts,
     failure_brake: Mutex<FailureBrake>,
     started_at_ms: u64,
@@ -52,6 +56,7 @@ impl Api {
             authenticator,
             options,
             listeners: OnceLock::new(),
+            certificates: OnceLock::new(),
             auth_attempts: Attempts::default(),
             failure_brake: Mutex::default(),
             started_at_ms: now_ms(),
@@ -96,6 +101,16 @@ impl Api {
 
     pub(crate) fn statistics(&self) -> &Mutex<Statistics> {
         &self.0.statistics
+    }
+
+    /// When a certificate of ours runs out, in seconds since the epoch.
+    pub(crate) fn certificate_expires_at_s(&self) -> Option<u64> {
+        self.0.certificates.get()?.expires_at_s()
+    }
+
+    pub(crate) fn watch_certificates(&self, tls: TlsAcceptor) {
+        // There is one for all listeners.
+        let _ = self.0.certificates.set(tls);
     }
 
     /// Begins to sample, once; within a tokio runtime.

@@ -203,6 +203,7 @@ fn bind(settings: &Settings, parts: &Parts, management: &Management) -> Result<B
         begun.http.push((METRICS, server));
     }
     if let Some(acceptor) = &parts.tls {
+        management.watch_certificates(acceptor.clone());
         bind_tls(settings, parts, management, acceptor, &mut begun)?;
     }
     Ok(begun)

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
@@ -17,6 +18,8 @@ use crate::stream::ListenerStream;
 #[derive(Clone)]
 pub struct TlsAcceptor {
     config: Arc<ArcSwap<ServerConfig>>,
+    /// When the first of our certificates runs out, in seconds since the epoch; 0 if none says so.
+    expires_at_s: Arc<AtomicU64>,
 }
 
 /// A client after its handshake.
@@ -37,9 +40,12 @@ impl TlsAcceptor {
     /// # Errors
     /// [`TlsError`] for the first file or choice that cannot be used.
     pub fn load(options: &TlsOptions) -> Result<Self, TlsError> {
-        Ok(Self {
+        let acceptor = Self {
             config: Arc::new(ArcSwap::new(options.load()?)),
-        })
+            expires_at_s: Arc::default(),
+        };
+        acceptor.note_expiry(options)?;
+        Ok(acceptor)
     }
 
     /// Reads the files again; connections that come now go by them. With an error all stays.
@@ -47,8 +53,21 @@ impl TlsAcceptor {
     /// # Errors
     /// As [`TlsAcceptor::load`].
     pub fn reload(&self, options: &TlsOptions) -> Result<(), TlsError> {
-        self.config.store(options.load()?);
+        let config = options.load()?;
+        self.note_expiry(options)?;
+        self.config.store(config);
         Ok(())
+    }
+
+    fn note_expiry(&self, options: &TlsOptions) -> Result<(), TlsError> {
+        let expires_at_s = options.expires_at_s()?.unwrap_or(0);
+        self.expires_at_s.store(expires_at_s, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// When the first of our certificates runs out, in seconds since the epoch.
+    pub fn expires_at_s(&self) -> Option<u64> {
+        Some(self.expires_at_s.load(Ordering::Relaxed)).filter(|at| *at > 0)
     }
 
     /// Does the handshake with a client.

@@ -95,6 +95,13 @@ impl PeerCertificate {
     }
 }
 
+/// When a certificate is not good any more, in seconds since the epoch; `None` if it is none.
+pub(crate) fn expires_at_s(der: &[u8]) -> Option<u64> {
+    let certificate = Certificate::from_der(der).ok()?;
+    let not_after = certificate.tbs_certificate().validity().not_after;
+    Some(not_after.to_unix_duration().as_secs())
+}
+
 /// id-at-commonName.
 const COMMON_NAME_IDENTIFIER: &str = "2.5.4.3";
 

@@ -13,6 +13,8 @@ use tokio_rustls::rustls::sign::CertifiedKey;
 use tokio_rustls::rustls::version::{TLS12, TLS13};
 use tokio_rustls::rustls::{RootCertStore, ServerConfig, SupportedCipherSuite};
 
+use crate::certificate::expires_at_s;
+
 /// What an operator decides about TLS.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TlsOptions {
@@ -150,6 +152,18 @@ impl TlsOptions {
         };
         let certificates = Arc::new(self.certificates(&provider)?);
         Ok(Arc::new(builder.with_cert_resolver(certificates)))
+    }
+
+    /// When the first of our certificates runs out, in seconds since the epoch; `None` if none says so.
+    pub(crate) fn expires_at_s(&self) -> Result<Option<u64>, TlsError> {
+        let by_name = self.by_name.iter().map(|named| &named.certificate);
+        let mut earliest = None;
+        for path in by_name.chain([&self.certificate]) {
+            let chain = certificates(path)?;
+            let ends = chain.iter().filter_map(|der| expires_at_s(der));
+            earliest = ends.chain(earliest).min();
+        }
+        Ok(earliest)
     }
 
     fn provider(&self) -> Result<CryptoProvider, TlsError> {

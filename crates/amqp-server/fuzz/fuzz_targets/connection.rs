@@ -20,6 +20,7 @@ use broker::{Broker, BrokerOptions};
 use broker_core::metadata::VhostRecord;
 use broker_core::{MetadataChange, UserName, VhostName};
 use tokio::runtime::Runtime;
+use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
 /// A server that says nothing for so long does not answer any more.
@@ -51,6 +52,8 @@ impl Server {
     fn start() -> Self {
         let data = tempfile::tempdir().expect("a temporary folder");
         let runtime = Runtime::new().expect("a runtime");
+        // The fuzzer's own main lets a write to a closed socket end the process; Rust's does not.
+        runtime.block_on(async { signal(SignalKind::pipe()).expect("a handler of SIGPIPE") });
         let address = runtime.block_on(serve(data.path()));
         Self {
             address,

@@ -87,10 +87,14 @@ impl Asked {
         self.words.get(1..).unwrap_or_default()
     }
 
+    /// The words behind the verb, to be looked at as a whole.
+    pub(super) fn words(&self) -> Vec<&str> {
+        self.arguments().iter().map(String::as_str).collect()
+    }
+
     /// Exactly so many words behind the verb.
     pub(super) fn exactly<const N: usize>(&self, names: [&str; N]) -> Result<[&str; N]> {
-        let words: Vec<&str> = self.arguments().iter().map(String::as_str).collect();
-        <[&str; N]>::try_from(words).map_err(|words| {
+        <[&str; N]>::try_from(self.words()).map_err(|words| {
             let verb = self.verb();
             let wanted = names.map(|name| format!("<{name}>")).join(" ");
             let fault = if words.len() < N {

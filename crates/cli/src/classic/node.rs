@@ -1,10 +1,11 @@
 //! `status` and the other verbs about nodes and the cluster.
 
 use serde_json::{Value, json};
+use settings::ByteSize;
 
 use crate::commands::list::node;
 use crate::commands::wait::{is_ready, until};
-use crate::failure::{Failure, Result, SOFTWARE};
+use crate::failure::{Failure, Result, SOFTWARE, USAGE};
 use crate::output::cell;
 use crate::shell::{Shell, print};
 
@@ -31,8 +32,8 @@ pub(super) const VERBS: Verbs = &[
     ("reset", by_signal),
     ("force_reset", by_signal),
     ("eval", no_runtime),
-    ("set_vm_memory_high_watermark", by_settings),
-    ("set_disk_free_limit", by_settings),
+    ("set_vm_memory_high_watermark", set_vm_memory_high_watermark),
+    ("set_disk_free_limit", set_disk_free_limit),
     ("set_log_level", by_settings),
 ];
 
@@ -373,6 +374,57 @@ fn by_signal(_: &Shell, asked: &Asked) -> Result<()> {
 fn no_runtime(_: &Shell, asked: &Asked) -> Result<()> {
     Err(not_here(asked, "there is no Erlang to evaluate")
         .next("ask the HTTP API instead: sluicectl status, sluicectl show …"))
+}
+
+fn set_vm_memory_high_watermark(shell: &Shell, asked: &Asked) -> Result<()> {
+    let limits = match asked.words().as_slice() {
+        ["absolute", size] => json!({"memory_bytes": bytes(size)?}),
+        _ => {
+            let [share] = asked.exactly(["fraction"])?;
+            json!({"memory_share": number(share)?})
+        }
+    };
+    asked.banner(&format!(
+        "Setting memory threshold on {} to {} ...",
+        node(shell)?,
+        asked.words().join(" ")
+    ));
+    set_alarm_limits(shell, &limits)
+}
+
+fn set_disk_free_limit(shell: &Shell, asked: &Asked) -> Result<()> {
+    let limits = match asked.words().as_slice() {
+        ["mem_relative", share] => json!({"disk_free_memory_share": number(share)?}),
+        _ => {
+            let [size] = asked.exactly(["disk_limit"])?;
+            json!({"disk_free_bytes": bytes(size)?})
+        }
+    };
+    asked.banner(&format!(
+        "Setting disk free limit on {} to {} ...",
+        node(shell)?,
+        asked.words().join(" ")
+    ));
+    set_alarm_limits(shell, &limits)
+}
+
+fn set_alarm_limits(shell: &Shell, limits: &Value) -> Result<()> {
+    let path = management_api::api_path(["nodes", &node(shell)?, "alarm-limits"]);
+    shell.client()?.put(&path, limits)?;
+    Ok(())
+}
+
+fn bytes(text: &str) -> Result<u64> {
+    let size = text.parse::<ByteSize>();
+    size.map(ByteSize::as_bytes)
+        .map_err(|fault| Failure::new(USAGE, fault.to_string()))
+}
+
+fn number(text: &str) -> Result<f64> {
+    text.parse().map_err(|_| {
+        Failure::new(USAGE, format!("'{text}' is not a number"))
+            .next("give a share of memory such as 0.4, or `absolute` and a size such as 2GiB")
+    })
 }
 
 fn by_settings(_: &Shell, asked: &Asked) -> Result<()> {

@@ -185,3 +185,27 @@ fn under_another_tools_name_it_speaks_that_tools_language() {
         "q\tquorum\n"
     );
 }
+
+#[test]
+fn limits_of_alarms_are_set_as_from_memory_until_the_next_start() {
+    let stage = Stage::set();
+    insta::assert_snapshot!(stage.run("set_vm_memory_high_watermark 0 -q").ok(), @"");
+    let told = stage.run("check_alarms").fails_with(69);
+    assert!(told.contains("Memory alarm"), "{told}");
+    stage
+        .run("set_vm_memory_high_watermark absolute 900GiB -q")
+        .ok();
+    stage.run("set_disk_free_limit mem_relative 0 -q").ok();
+    stage.run("check_alarms").ok();
+    stage.run("set_disk_free_limit 900TiB -q").ok();
+    let told = stage.run("check_alarms").fails_with(69);
+    assert!(told.contains("disk space alarm"), "{told}");
+    for wrong in [
+        "set_vm_memory_high_watermark much",
+        "set_vm_memory_high_watermark",
+        "set_disk_free_limit 5 apples",
+        "set_disk_free_limit 5apples",
+    ] {
+        stage.run(wrong).fails_with(64);
+    }
+}

@@ -3,19 +3,21 @@
 use std::collections::BTreeMap;
 
 use axum::Json;
+use axum::body::Bytes;
 use axum::extract::State;
+use axum::http::StatusCode;
 use axum::response::Response;
-use axum::routing::get;
+use axum::routing::{get, put};
 use management_api::{
-    Application, ExchangeType, Memory, MemoryBreakdown, MemoryTotals, Node, Rate,
+    AlarmLimits, Application, ExchangeType, Memory, MemoryBreakdown, MemoryTotals, Node, Rate,
 };
 use serde_json::{Value, json};
 
 use super::overview::{
     CRYPTO_LIB_VERSION, RUNTIME_FULL_VERSION, RUNTIME_VERSION, contexts, exchange_types,
 };
-use super::{GET, Paths, resource};
-use crate::access::Monitor;
+use super::{GET, PUT, Paths, resource};
+use crate::access::{Administrator, Monitor};
 use crate::apart::apart;
 use crate::error::{ApiError, Result};
 use crate::list::ListQuery;
@@ -29,6 +31,10 @@ pub(super) fn paths() -> Paths {
         .route("/nodes", resource(GET, get(list)))
         .route("/nodes/{node}", resource(GET, get(one)))
         .route("/nodes/{node}/memory", resource(GET, get(memory)))
+        .route(
+            "/nodes/{node}/alarm-limits",
+            resource(PUT, put(set_alarm_limits)),
+        )
         .route(
             "/nodes/{node}/memory/relative",
             resource(GET, get(relative_memory)),
@@ -299,6 +305,41 @@ async fn memory(
     check_node(&api, &name)?;
     let memory = apart(move || Ok(breakdown(&api))).await?;
     Ok(Json(Memory { memory }))
+}
+
+/// Until the next start, as what is set at run time elsewhere.
+// rabbitmqctl: set_vm_memory_high_watermark, set_disk_free_limit
+async fn set_alarm_limits(
+    Administrator(caller): Administrator,
+    Path(name): Path<String>,
+    State(api): State<Api>,
+    body: Bytes,
+) -> Result<StatusCode> {
+    check_node(&api, &name)?;
+    let limits: AlarmLimits =
+        serde_json::from_slice(&body).map_err(|error| ApiError::bad_request(error.to_string()))?;
+    let memory = limit_of(limits.memory_bytes, limits.memory_share)?;
+    let disk_free = limit_of(limits.disk_free_bytes, limits.disk_free_memory_share)?;
+    tracing::info!(user = %caller.user, ?limits, "limits of alarms are changed over HTTP");
+    if memory.is_some() {
+        api.broker().set_memory_limit(memory);
+    }
+    if let Some(bytes) = disk_free {
+        api.broker().set_disk_free_limit(bytes);
+    }
+    Ok(StatusCode::NO_CONTENT)
+}
+
+fn limit_of(bytes: Option<u64>, share: Option<f64>) -> Result<Option<u64>> {
+    let Some(share) = share else { return Ok(bytes) };
+    if bytes.is_some() || !share.is_finite() || share < 0.0 {
+        return Err(ApiError::bad_request(
+            "a limit is either a number of bytes or a share of memory from 0 on",
+        ));
+    }
+    let total = broker::memory_limit_bytes()
+        .ok_or_else(|| ApiError::bad_request("how much memory there is is not known here"))?;
+    Ok(Some((total as f64 * share) as u64))
 }
 
 /// Percentages, rounded up.

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{Http, Stage};
+use crate::support::{Http, NODE, Stage};
 
 async fn declare(client: &Http, names: &[&str]) {
     for name in names {
@@ -181,4 +181,49 @@ async fn feature_flags_are_on_and_unknown_ones_are_not_enabled() {
         .put("/api/feature-flags/bogus/enable", json!({}))
         .await;
     unknown.expect_refusal(400, "bad_request", "unsupported");
+}
+
+#[tokio::test]
+async fn alarms_fail_their_checks_and_limits_at_run_time_raise_and_end_them() {
+    let stage = Stage::set().await;
+    let admin = stage.admin();
+    let path = format!("/api/nodes/{NODE}/alarm-limits");
+    let limits = json!({"memory_share": 0.0, "disk_free_bytes": u64::MAX >> 1});
+    admin.put(&path, limits).await.expect_status(204);
+    for (check, reason) in [
+        ("alarms", "There are alarms in effect in the cluster"),
+        ("local-alarms", "There are alarms in effect on the node"),
+    ] {
+        let answer = admin.get(&format!("/api/health/checks/{check}")).await;
+        let failed = answer.expect_status(503).json();
+        assert_eq!(failed["status"], "failed");
+        assert_eq!(failed["reason"], reason);
+        let alarms =
+            [("memory"), ("disk")].map(|resource| json!({"node": NODE, "resource": resource}));
+        assert_eq!(failed["alarms"], json!(alarms));
+    }
+    let limits = json!({"memory_bytes": u64::MAX >> 1, "disk_free_memory_share": 0});
+    admin.put(&path, limits).await.expect_status(204);
+    let well = admin.get("/api/health/checks/alarms").await;
+    assert_eq!(well.expect_status(200).json(), json!({"status": "ok"}));
+
+    for wrong in [
+        json!({"memory_bytes": 1, "memory_share": 0.5}),
+        json!({"memory_share": -0.5}),
+        json!({"memory": 5}),
+    ] {
+        admin.put(&path, wrong).await.expect_status(400);
+    }
+    let app = stage.add_user("app", "monitoring").await;
+    app.put(&path, json!({})).await.expect_status(401);
+}
+
+#[tokio::test]
+async fn certificates_that_nobody_serves_do_not_run_out_and_units_are_checked() {
+    let stage = Stage::set().await;
+    let admin = stage.admin();
+    let check = |rest: &str| format!("/api/health/checks/certificate-expiration/{rest}");
+    admin.get(&check("10/years")).await.expect_status(200);
+    admin.get(&check("1/fortnights")).await.expect_status(400);
+    admin.get(&check("soon/days")).await.expect_status(400);
 }

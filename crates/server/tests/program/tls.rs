@@ -6,6 +6,7 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{Duration, SystemTime};
 
 use amqp::protocol::{AMQPClass, connection};
 use amqp::protocol_types::{LongString, ShortString};
@@ -48,7 +49,17 @@ impl Authority {
 
     /// Signs a certificate and writes it with its key; answers both paths.
     fn sign(&self, file: &str, subject: &[(DnType, &str)], names: Vec<SanType>) -> [PathBuf; 2] {
-        let mut params = CertificateParams::new(Vec::new()).expect("no names");
+        let params = CertificateParams::new(Vec::new()).expect("no names");
+        self.sign_with(params, file, subject, names)
+    }
+
+    fn sign_with(
+        &self,
+        mut params: CertificateParams,
+        file: &str,
+        subject: &[(DnType, &str)],
+        names: Vec<SanType>,
+    ) -> [PathBuf; 2] {
         params.distinguished_name = rcgen::DistinguishedName::new();
         for (kind, value) in subject {
             params.distinguished_name.push(kind.clone(), *value);
@@ -63,6 +74,15 @@ impl Authority {
         fs::write(&paths[0], certificate.pem()).expect("written");
         fs::write(&paths[1], key.serialize_pem()).expect("written");
         paths
+    }
+
+    /// A server's certificate that runs out after this time.
+    fn server_for(&self, lasts: Duration, file: &str, host: &str) -> [PathBuf; 2] {
+        let mut params = CertificateParams::new(Vec::new()).expect("no names");
+        params.not_after = (SystemTime::now() + lasts).into();
+        let name = host.try_into().expect("a name");
+        let subject = [(DnType::CommonName, host)];
+        self.sign_with(params, file, &subject, vec![SanType::DnsName(name)])
     }
 
     fn server(&self, file: &str, host: &str) -> [PathBuf; 2] {
@@ -306,6 +326,29 @@ fn a_certificate_that_is_replaced_is_used_and_open_connections_stay() {
         |is_new| *is_new,
     );
     open.open_vhost();
+}
+
+#[test]
+fn a_certificate_that_runs_out_soon_fails_its_check_until_it_is_replaced() {
+    let authority = Authority::new("test authority");
+    let folder = folder();
+    let ten_days = Duration::from_secs(10 * 24 * 60 * 60);
+    let files = authority.server_for(ten_days, "server", "broker.test");
+    let (_program, [amqps, _, management]) = start(folder.path(), &tls_options(&files));
+    let check = |within: &str| {
+        let path = format!("/api/health/checks/certificate-expiration/{within}");
+        http(management, "GET", &path, "")
+    };
+    assert_eq!(check("1/weeks").0, 200);
+    let (status, body) = check("2/weeks");
+    assert_eq!(status, 503, "{body}");
+    let told: serde_json::Value = serde_json::from_str(&body).expect("JSON");
+    assert_eq!(told["reason"], "Certificates expiring");
+    let ports = told["expired"].as_array().expect("a list");
+    let ports: Vec<_> = ports.iter().map(|expired| &expired["port"]).collect();
+    assert!(ports.contains(&&amqps.port().into()), "{body}");
+    authority.server("server", "broker.test");
+    until(|| check("2/weeks").0, |status| *status == 200);
 }
 
 #[test]
