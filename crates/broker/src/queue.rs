@@ -7,6 +7,7 @@
 
 mod cold;
 mod logged;
+mod refusals;
 mod succession;
 mod told;
 
@@ -26,6 +27,7 @@ use rustc_hash::FxHashMap;
 use storage::{Location, Run, StoreId, Tier};
 
 use self::cold::{Cold, StateLock};
+use self::refusals::Refusals;
 use crate::bounds::{DISPATCH_SLICE, DISPATCH_SLICE_BYTES};
 use crate::clock;
 use crate::content::{Batch, Content, LoadedBlob};
@@ -84,6 +86,7 @@ pub(crate) struct QueueState {
     /// Counted where it happens, under this lock.
     pub(crate) traffic: QueueTraffic,
     pub(crate) deaths: QueueDeaths,
+    pub(crate) refusals: Refusals,
     /// Why dead letters are held, and since when (milliseconds since the epoch).
     pub(crate) dead_letters_held: Option<(HeldBecause, u64)>,
     /// Arguments of those consumers that have any, for listings.
@@ -171,6 +174,7 @@ impl Queue {
             ledger: Ledger::default(),
             read_ahead: ReadAhead::default(),
             traffic: QueueTraffic::default(),
+            refusals: Refusals::default(),
             deaths: QueueDeaths::default(),
             dead_letters_held: None,
             consumer_arguments: FxHashMap::default(),
@@ -676,6 +680,9 @@ impl Queue {
                 state.memory.refused(id, &content);
                 if why == RefusedBecause::Overflow {
                     self.ended(node, &mut state.ledger, id, &content);
+                    if let Some(messages) = state.refusals.add(clock::now()) {
+                        node.incident(self, IncidentKind::PublishesRefused { messages });
+                    }
                 }
                 after.refused.push(id);
             }

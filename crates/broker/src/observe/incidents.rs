@@ -89,6 +89,11 @@ pub enum IncidentKind {
         /// Its messages.
         messages: u64,
     },
+    /// The queue is full and refuses publishes. Told once a minute at most.
+    PublishesRefused {
+        /// How many since it was told last.
+        messages: u64,
+    },
     /// Messages waited for the queue for longer than they may, and were refused.
     WaitedTooLong {
         /// How many.
@@ -98,7 +103,7 @@ pub enum IncidentKind {
 
 impl IncidentKind {
     /// All names, in the order of the counters.
-    pub const NAMES: [&'static str; 7] = [
+    pub const NAMES: [&'static str; 8] = [
         "poison-loop",
         "delivery-timed-out",
         "dead-letters-held",
@@ -106,6 +111,7 @@ impl IncidentKind {
         "queue-overfull",
         "queue-underfull",
         "waited-too-long",
+        "publishes-refused",
     ];
 
     fn index(&self) -> usize {
@@ -117,6 +123,7 @@ impl IncidentKind {
             IncidentKind::QueueOverfull { .. } => 4,
             IncidentKind::QueueUnderfull { .. } => 5,
             IncidentKind::WaitedTooLong { .. } => 6,
+            IncidentKind::PublishesRefused { .. } => 7,
         }
     }
 
@@ -224,6 +231,10 @@ fn tell(incident: &Incident) {
         }
         // The queue's gate says these in Qpid's words.
         IncidentKind::QueueOverfull { .. } | IncidentKind::QueueUnderfull { .. } => {}
+        IncidentKind::PublishesRefused { messages } => tracing::warn!(
+            %vhost, %queue, messages,
+            "the queue is full and refuses publishes, as its overflow mode says"
+        ),
         IncidentKind::WaitedTooLong { messages } => tracing::warn!(
             %vhost, %queue, messages,
             "messages waited for room in the queue for longer than hold-timeout and are refused"

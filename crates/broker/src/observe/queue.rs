@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use amqp::Table;
-use broker_core::ConsumerTag;
 use broker_core::metadata::QueueId;
 use broker_core::metadata::QueueRecord;
 use broker_core::queue::{ConsumerState, EntryId, EntryState, QueueCounts};
 use broker_core::settings::QueueKind;
+use broker_core::{ConsumerTag, Timestamp};
 
 use super::client::ChannelView;
 use super::deaths::QueueDeaths;
@@ -160,6 +160,13 @@ impl Broker {
             let newest = state.machine.last_id()?.0;
             Some(QueueEnds { oldest, newest })
         })
+    }
+
+    /// Publishes that a queue refused since it was full: how many, and when the last; `None` when there
+    /// was none or the queue is gone.
+    pub fn refused_publishes(&self, queue: QueueId) -> Option<(u64, Timestamp)> {
+        let refusals = self.node().queue(queue)?.with_state(|state| state.refusals);
+        Some((refusals.total, refusals.last_at?))
     }
 
     /// Who holds deliveries of a queue, and since when the oldest of each; the longest first.

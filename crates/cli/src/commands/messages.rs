@@ -160,7 +160,7 @@ pub(crate) struct Get {
     )]
     queue_option: Option<String>,
     /// Most messages.
-    #[arg(short, long, default_value_t = 1)]
+    #[arg(short, long, visible_short_alias = 'n', default_value_t = 1)]
     count: u64,
     /// What becomes of them.
     #[arg(long, value_enum, default_value = "requeue", alias = "ack-mode")]
@@ -199,7 +199,7 @@ fn take(
 pub(crate) struct Consume {
     queue: String,
     /// Stops after so many; goes on for ever when it is 0.
-    #[arg(short, long, default_value_t = 0)]
+    #[arg(short, long, visible_short_alias = 'n', default_value_t = 0)]
     count: u64,
     /// Ends when the queue is empty.
     #[arg(long)]
@@ -243,7 +243,7 @@ pub(crate) struct Peek {
     #[arg(long, default_value_t = 0)]
     offset: u64,
     /// Most messages.
-    #[arg(short, long, default_value_t = 10)]
+    #[arg(short, long, visible_short_alias = 'n', default_value_t = 10)]
     count: u64,
     /// Bytes of each body.
     #[arg(long, default_value_t = 200)]

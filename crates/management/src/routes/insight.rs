@@ -62,6 +62,14 @@ async fn why(
         let flow = api.broker().queue_flow(record.id);
         let figures = look(&api, &record, flow.as_ref());
         let mut shown = shown(figures, flow.as_ref().and_then(show::queue_flow));
+        if let Some((messages, at)) = api.broker().refused_publishes(record.id) {
+            let seconds = now_ms().saturating_sub(at.0) / 1_000;
+            shown.text.push_str(&format!(
+                "; it was full and has refused {messages} publishes, the last {seconds} s ago"
+            ));
+            let figure = ("refused_publishes".to_owned(), json!(messages));
+            shown.figures.extend([figure]);
+        }
         let view = api.broker().queue_view(&record);
         if let Some((why, _)) = view.and_then(|view| view.dead_letters_held) {
             shown

@@ -144,6 +144,12 @@ pub(crate) fn incident(incident: &Incident) -> management_api::Incident {
             ),
             ..about
         },
+        IncidentKind::PublishesRefused { messages } => management_api::Incident {
+            text: format!(
+                "the queue is full and has refused {messages} publishes, as its overflow mode says"
+            ),
+            ..about
+        },
         IncidentKind::WaitedTooLong { messages } => management_api::Incident {
             text: format!(
                 "{messages} messages waited for room for longer than hold-timeout and are refused"

@@ -430,3 +430,36 @@ async fn a_held_publisher_and_the_queue_that_holds_it_name_each_other() {
     channel.close().await;
     session.close().await;
 }
+
+#[tokio::test]
+async fn a_refused_publish_is_explained_by_its_queue_and_told_as_an_incident() {
+    let stage = Stage::set().await;
+    let admin = stage.admin();
+    let body = json!({
+        "durable": true,
+        "arguments": {"x-max-length": 1, "x-overflow": "reject-publish"},
+    });
+    admin
+        .put("/api/queues/%2F/full", body)
+        .await
+        .expect_status(201);
+    let message = json!({
+        "properties": {}, "routing_key": "full", "payload_encoding": "string", "payload": "x",
+    });
+    for _ in 0..3 {
+        let path = "/api/exchanges/%2F/amq.default/publish";
+        admin.post(path, message.clone()).await.expect_status(200);
+    }
+    let why = admin.get("/api/queues/%2F/full/why").await.json();
+    assert_eq!(why["figures"]["refused_publishes"], 2, "{why}");
+    let text = why["text"].as_str().expect("a sentence");
+    assert!(
+        text.contains("it was full and has refused 2 publishes"),
+        "{text}"
+    );
+    let incidents = admin.get("/api/incidents").await.json();
+    assert!(
+        incidents.to_string().contains("publishes-refused"),
+        "{incidents}"
+    );
+}
