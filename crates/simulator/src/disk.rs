@@ -26,8 +26,26 @@ pub(crate) struct Record {
 pub(crate) struct Platter {
     pub(crate) records: Vec<Record>,
     pub(crate) saved: Option<Vec<u8>>,
-    /// The machine as of the saved state.
+    /// The machine as of the saved state, or as it was installed since.
     pub(crate) checkpoint: Vec<(u64, Bytes)>,
+    /// The last entry of the machine that was installed last; 0 when none was.
+    pub(crate) installed_index: u64,
+}
+
+impl Platter {
+    /// The machine is saved as of this entry. What was installed is on the disk by itself and stays,
+    /// also while the log does not know of it yet.
+    pub(crate) fn save_machine(&mut self, entries: Vec<(u64, Bytes)>, up_to_index: u64) {
+        let up_to = up_to_index.max(self.installed_index);
+        self.checkpoint = entries;
+        self.checkpoint.retain(|(index, _)| *index <= up_to);
+    }
+
+    /// The machine is another member's.
+    pub(crate) fn install_machine(&mut self, entries: Vec<(u64, Bytes)>) {
+        self.installed_index = entries.last().map_or(0, |(index, _)| *index);
+        self.checkpoint = entries;
+    }
 }
 
 /// A node's way to its platter, from a start to the crash that ends it.

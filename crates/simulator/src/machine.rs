@@ -111,7 +111,7 @@ impl SnapshotMachine for ListMachine {
         }
         // What is installed is durable before the log says so.
         if let Some(mut platter) = self.life.platter() {
-            platter.checkpoint = installed.clone();
+            platter.install_machine(installed.clone());
         }
         *self.entries.lock() = installed;
         Ok(())

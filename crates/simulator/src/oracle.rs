@@ -18,8 +18,10 @@ pub enum Violation {
     Lost {
         /// The proposal.
         ticket: u64,
-        /// The member.
-        node: u64,
+        /// Where the history has it, if any member applied it.
+        index: Option<u64>,
+        /// The members that lack it.
+        nodes: Vec<u64>,
     },
     /// The faults ended and the cluster does not get on.
     Stuck {
@@ -42,9 +44,14 @@ impl fmt::Display for Violation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Diverged { index } => write!(f, "two histories at index {index}"),
-            Self::Lost { ticket, node } => {
-                write!(f, "confirmed proposal {ticket} is lost on node {node}")
-            }
+            Self::Lost {
+                ticket,
+                index,
+                nodes,
+            } => write!(
+                f,
+                "confirmed proposal {ticket}, in the history at {index:?}, is lost on nodes {nodes:?}"
+            ),
             Self::Stuck { what } => write!(f, "after the faults: {what}"),
             Self::LedBefore { index } => write!(
                 f,
@@ -109,22 +116,45 @@ impl Oracle {
     }
 
     /// Compares what the members hold in the end.
-    pub(crate) fn judge(&self, members: &[(u64, Vec<(u64, Bytes)>)]) -> Result<(), Violation> {
+    pub(crate) fn judge(&self, members: &[Held]) -> Result<(), Violation> {
         self.divergence()?;
-        let confirmed = self.state.lock().confirmed.clone();
+        self.judge_confirmed(members)?;
         for (node, entries) in members {
-            let held: BTreeSet<u64> = entries.iter().filter_map(|(_, p)| ticket_of(p)).collect();
-            if let Some(ticket) = confirmed.difference(&held).next() {
-                let (ticket, node) = (*ticket, *node);
-                return Err(Violation::Lost { ticket, node });
-            }
             if members.first().is_some_and(|(_, first)| first != entries) {
                 return Err(Violation::Unequal { node: *node });
             }
         }
         Ok(())
     }
+
+    fn judge_confirmed(&self, members: &[Held]) -> Result<(), Violation> {
+        let seen = self.state.lock();
+        let tickets = |entries: &[(u64, Bytes)]| -> BTreeSet<u64> {
+            entries.iter().filter_map(|(_, p)| ticket_of(p)).collect()
+        };
+        let held: Vec<_> = members
+            .iter()
+            .map(|(node, entries)| (*node, tickets(entries)))
+            .collect();
+        for ticket in &seen.confirmed {
+            let lacking = held.iter().filter(|(_, held)| !held.contains(ticket));
+            let nodes: Vec<u64> = lacking.map(|(node, _)| *node).collect();
+            if !nodes.is_empty() {
+                let mut history = seen.history.iter();
+                let found = history.find(|(_, payload)| ticket_of(payload) == Some(*ticket));
+                return Err(Violation::Lost {
+                    ticket: *ticket,
+                    index: found.map(|(index, _)| *index),
+                    nodes,
+                });
+            }
+        }
+        Ok(())
+    }
 }
+
+/// What one member holds: entries by their indexes.
+type Held = (u64, Vec<(u64, Bytes)>);
 
 /// The proposal that an entry is.
 pub(crate) fn ticket_of(payload: &Bytes) -> Option<u64> {

@@ -256,8 +256,7 @@ impl Cluster {
         }
         let mut platter = self.platters[&node].lock();
         platter.saved = Some(saved);
-        platter.checkpoint = group.machine().entries();
-        platter.checkpoint.retain(|(index, _)| *index <= applied);
+        platter.save_machine(group.machine().entries(), applied);
         drop(platter);
         group.covered(applied);
     }
