@@ -36,9 +36,10 @@ const VHOST_LIMITS: [&str; 10] = [
 ];
 
 /// Those after the first two are this broker's own.
-const USER_LIMITS: [&str; 8] = [
+const USER_LIMITS: [&str; 9] = [
     MAX_CONNECTIONS,
     MAX_CHANNELS,
+    MAX_QUEUES,
     MAX_CONSUMERS,
     MAX_UNACKED,
     MAX_MESSAGE_SIZE,
