@@ -12,4 +12,5 @@ mod more_clients;
 mod quorum_consumers;
 mod quorum_policies;
 mod quorum_rules;
+mod reload;
 mod scripts;

@@ -24,6 +24,8 @@ const ENDS_WITHIN: Duration = Duration::from_secs(60);
 const KEEP_DATA: &str = "SLUICEMQ_TEST_KEEP_DATA";
 /// Lines of standard error kept for failure messages.
 const STDERR_LINES_MAX: usize = 200;
+/// Name of a file of settings.
+const SETTINGS_FILE: &str = "broker.yaml";
 /// What every broker under test is told: free ports of the loopback address, and to say only what
 /// a failure message can use.
 const USUAL_SETTINGS: &[&str] = &[
@@ -82,9 +84,16 @@ impl SettingsFile {
     /// Writes another text, whole or not at all.
     #[track_caller]
     pub fn write(&self, text: &str) {
+        self.write_beside(SETTINGS_FILE, text);
+    }
+
+    /// Writes another file beside it, such as that of policies.
+    #[track_caller]
+    pub fn write_beside(&self, name: &str, text: &str) {
         let written = self.folder.path().join("written");
         std::fs::write(&written, text).expect("The temporary folder must take a file.");
-        std::fs::rename(&written, self.path()).expect("A file can be renamed in its folder.");
+        std::fs::rename(&written, self.folder.path().join(name))
+            .expect("A file can be renamed in its folder.");
     }
 
     /// Starts a broker with the file, and with `KEY=VALUE` settings that win over it.
@@ -94,7 +103,7 @@ impl SettingsFile {
     }
 
     fn path(&self) -> PathBuf {
-        self.folder.path().join("broker.yaml")
+        self.folder.path().join(SETTINGS_FILE)
     }
 }
 

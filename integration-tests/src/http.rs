@@ -35,6 +35,26 @@ impl Http {
     /// When nothing that looks like HTTP comes back.
     #[track_caller]
     pub fn send(&self, verb: &str, path: &str, body: Option<&Json>) -> Answer {
+        let (status, body) = self.exchange(verb, path, body);
+        Answer {
+            status,
+            body: serde_json::from_str(&body).unwrap_or(Json::Null),
+        }
+    }
+
+    /// A page that is no JSON.
+    ///
+    /// # Panics
+    /// When it is not there.
+    #[track_caller]
+    pub fn text(&self, path: &str) -> String {
+        let (status, body) = self.exchange("GET", path, None);
+        assert_eq!(status, 200, "GET {path}: {body}");
+        body
+    }
+
+    #[track_caller]
+    fn exchange(&self, verb: &str, path: &str, body: Option<&Json>) -> (u16, String) {
         let body = body.map(Json::to_string).unwrap_or_default();
         let request = format!(
             "{verb} {path} HTTP/1.1\r\nHost: {}\r\nAuthorization: Basic Z3Vlc3Q6Z3Vlc3Q=\r\n\
@@ -68,10 +88,7 @@ impl Http {
         } else {
             body.to_owned()
         };
-        Answer {
-            status,
-            body: serde_json::from_str(&body).unwrap_or(Json::Null),
-        }
+        (status, body)
     }
 
     /// Sends a request that must succeed.

@@ -174,6 +174,45 @@ mod tests {
         }
     }
 
+    /// Made by another implementation (Python's hashlib over salt and password): what RabbitMQ would
+    /// store, password `test12` with the documented salt and `pässwörd €` with another.
+    const KNOWN: [(HashingAlgorithm, &str, &str); 3] = [
+        (
+            HashingAlgorithm::Md5,
+            "kI3GChNpte2FApYFXScl+0dIluk=",
+            "AP8Qfw9k8MpCPeLssbLmKBZs1oE=",
+        ),
+        (
+            HashingAlgorithm::Sha256,
+            DOCUMENTED,
+            "AP8QfylS8pzdJlx7tB/LsiFqWKYM9kse6Ekc7ikFMyasrTG5",
+        ),
+        (
+            HashingAlgorithm::Sha512,
+            "kI3GChuNuIYf8lRbCCxZjgjKwsY19ns6+uFO0zcXRBGA/XGJPYD8OWMy7EB8TaOmAzjP2azv84GbINYwX2cDWb4D\
+             Hnc=",
+            "AP8QfxxpTc6truOEWyiEWzhcyXQ2sm/iHr8z5dnPo269Z8qdTiywkREcNkjZb95e85Qd3S8SGGgaXyCg/x2eUNco\
+             BDc=",
+        ),
+    ];
+    const OTHER_SALT: [u8; 4] = [0x00, 0xff, 0x10, 0x7f];
+    const OTHER: &str = "pässwörd €";
+
+    #[test]
+    fn hashes_of_another_implementation_are_written_and_taken_by_every_algorithm() {
+        for (algorithm, documented, other) in KNOWN {
+            for (salt, password, stored) in
+                [(SALT, "test12", documented), (OTHER_SALT, OTHER, other)]
+            {
+                let ours = HashedPassword::with_salt(algorithm, salt, password.as_bytes());
+                assert_eq!(ours.to_string(), stored, "{algorithm:?}");
+                let theirs = HashedPassword::read(algorithm, stored).expect("a hash");
+                assert!(theirs.matches(password.as_bytes()), "{algorithm:?}");
+                assert!(!theirs.matches(b"test13"), "{algorithm:?}");
+            }
+        }
+    }
+
     #[test]
     fn every_algorithm_reads_what_it_writes() {
         let algorithms = [

@@ -34,6 +34,7 @@ fn declare_queue(metadata: &mut Metadata, name: &str) {
         auto_delete: false,
         arguments: Table::new(),
         connection: None,
+        user: None,
         node: NodeId(0),
         groups: 8,
     };

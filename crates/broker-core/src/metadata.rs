@@ -82,6 +82,8 @@ pub struct Metadata {
     queues: FxHashMap<QueueId, Arc<QueueRecord>>,
     /// The exclusive queues of each connection.
     owned: FxHashMap<ConnectionId, Vec<QueueId>>,
+    /// How many queues each user has declared that are still there; none is 0.
+    declared: FxHashMap<UserName, u64>,
     /// Exchanges of all vhosts.
     exchange_count: usize,
     /// Bindings of all vhosts.

@@ -400,6 +400,13 @@ pub enum Refusal {
     /// As many connections as the user may have.
     #[error("connection refused for user '{user}': user connection limit ({limit}) is reached")]
     UserConnectionLimit { user: UserName, limit: u64 },
+    /// As many queues as the user may have declared.
+    #[error("cannot declare queue '{queue}': queue limit of user '{user}' ({limit}) is reached")]
+    UserQueueLimit {
+        queue: QueueName,
+        user: UserName,
+        limit: u64,
+    },
     /// As many connections as the vhost may have.
     #[error(
         "access to vhost '{vhost}' refused for user '{user}': connection limit ({limit}) is reached"

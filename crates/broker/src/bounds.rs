@@ -30,6 +30,10 @@ pub(crate) const TRANSACTION_BYTES_MAX: usize = 256 << 20;
 /// there are more.
 pub(crate) const CONNECTION_RATES_MAX: usize = 10_000;
 
+/// Consumers that wait for room in what their user or vhost has in hand; when there are more, those of
+/// deleted queues are forgotten.
+pub(crate) const WAITING_KEPT: usize = 1_024;
+
 /// How long a client's call at a queue of another node waits for that node, or for a leader.
 pub(crate) const REMOTE_CALL_MS_MAX: u64 = 15_000;
 

@@ -63,6 +63,7 @@ fn record(exchange: &ExchangeRecord) -> Option<QueueRecord> {
         },
         durable: exchange.durable,
         exclusive_owner: None,
+        declared_by: None,
         auto_delete: false,
         arguments: Default::default(),
         group: 0,

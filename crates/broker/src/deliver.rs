@@ -179,6 +179,7 @@ fn hand_over(queue: &Arc<Queue>, state: &mut QueueState, holder: &Arc<Holder>, r
     deliveries.touch(queue.id);
     let mut out: SmallVec<[Outgoing<'_>; 32]> = SmallVec::with_capacity(run.len());
     let mut last: Option<(ConsumerId, &str)> = None;
+    let mut had_places = 0;
     for ready in run {
         let Some(consumer) = ready.delivery.consumer else {
             continue;
@@ -202,6 +203,7 @@ fn hand_over(queue: &Arc<Queue>, state: &mut QueueState, holder: &Arc<Holder>, r
         } else if ready.delivery.no_ack {
             deliveries.unacked.pass().0
         } else {
+            had_places += 1;
             deliveries
                 .unacked
                 .push(queue.id, ready.delivery.entry, Some(consumer))
@@ -214,6 +216,7 @@ fn hand_over(queue: &Arc<Queue>, state: &mut QueueState, holder: &Arc<Holder>, r
             message: ready.view(),
         });
     }
+    deliveries.arrived(had_places);
     let outbox = &holder.session.options.outbox;
     let waiting = outbox.push(holder.number, &out);
     drop(deliveries);

@@ -19,6 +19,7 @@ use crate::flow::spill::SpillFile;
 use crate::observe::traffic::{ChannelFacts, ChannelTraffic, QueueTraffic, TrafficCounts};
 use crate::outbox::Outgoing;
 use crate::session::SessionShared;
+use crate::tenants::in_hand::Share;
 
 pub(crate) struct Holder {
     pub(crate) id: HolderId,
@@ -44,6 +45,8 @@ pub(crate) struct Deliveries {
     pub(crate) queues: Vec<QueueId>,
     pub(crate) open: bool,
     pub(crate) traffic: QueueTraffic,
+    /// Its part in what its user and vhost have in hand, where somebody limits that.
+    pub(crate) share: Share,
 }
 
 impl Deliveries {
@@ -81,6 +84,7 @@ impl Holder {
                 queues: Vec::new(),
                 open: true,
                 traffic: QueueTraffic::default(),
+                share: Share::default(),
             }),
             confirms: Mutex::new(ConfirmState {
                 confirms: Confirms::new(),
@@ -198,6 +202,9 @@ impl Holder {
         multiple: bool,
         out: &mut Resolved<QueueId>,
     ) -> Result<(), Refusal> {
-        self.deliveries.lock().unacked.settle(tag, multiple, out)
+        let mut deliveries = self.deliveries.lock();
+        deliveries.unacked.settle(tag, multiple, out)?;
+        deliveries.tell();
+        Ok(())
     }
 }

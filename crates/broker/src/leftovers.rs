@@ -166,6 +166,7 @@ mod tests {
             kind: QueueKind::Classic,
             durable: false,
             exclusive_owner: None,
+            declared_by: None,
             auto_delete: false,
             arguments: Table::default(),
             group: 0,

@@ -9,6 +9,7 @@ use broker_core::metadata::{
     ConnectionId, MetadataChange, MetadataEvent, Outcome, QueueGone, QueueId, QueueRecord,
 };
 use broker_core::queue::{ReturnCause, TimedOut, TimeoutAction};
+use broker_core::refusal::Tenant;
 use broker_core::settings::QueueKind;
 use broker_core::{ExchangeName, Refusal, VhostName};
 use dashmap::DashMap;
@@ -43,6 +44,7 @@ use crate::replication::Replication;
 use crate::replies::Replies;
 use crate::session::{SessionOptions, SessionShared};
 use crate::signals::Signal;
+use crate::tenants::in_hand::InHandLimits;
 use crate::tenants::{ConnectionRates, PublishRates};
 use crate::timers::Timers;
 use crate::warming::Warming;
@@ -60,6 +62,7 @@ pub(crate) struct Node {
     pub(crate) sessions: DashMap<ConnectionId, Arc<SessionShared>>,
     pub(crate) connection_rates: ConnectionRates,
     pub(crate) publish_rates: PublishRates,
+    pub(crate) in_hand: InHandLimits,
     pub(crate) pressure: Pressure,
     pub(crate) flow: Flow,
     pub(crate) timers: Arc<Timers>,
@@ -104,6 +107,7 @@ impl Node {
             sessions: DashMap::new(),
             connection_rates: ConnectionRates::default(),
             publish_rates: PublishRates::default(),
+            in_hand: InHandLimits::default(),
             pressure: Pressure::default(),
             flow,
             timers: Arc::default(),
@@ -200,6 +204,13 @@ impl Node {
                 MetadataEvent::UserDeleted { user } => {
                     let refusal = Refusal::UserDeleted { user: user.clone() };
                     self.close_sessions(refusal, |session| session.options.user == *user);
+                    self.in_hand_limits_changed(&Tenant::User(user.clone()));
+                }
+                MetadataEvent::UserLimitsChanged { user } => {
+                    self.in_hand_limits_changed(&Tenant::User(user.clone()));
+                }
+                MetadataEvent::VhostLimitsChanged { vhost } => {
+                    self.in_hand_limits_changed(&Tenant::Vhost(vhost.clone()));
                 }
                 MetadataEvent::VhostTracing { .. } => {
                     self.firehose.adjust(&self.metadata.read());
@@ -211,6 +222,7 @@ impl Node {
                         vhost: vhost.clone(),
                     };
                     self.close_sessions(refusal, |session| session.options.vhost == *vhost);
+                    self.in_hand_limits_changed(&Tenant::Vhost(vhost.clone()));
                 }
                 _ => {}
             }
@@ -362,13 +374,15 @@ impl Node {
             std::mem::take(&mut deliveries.queues)
         };
         let queues = queues.into_iter().filter_map(|id| self.queue(id));
-        queues
+        let gone = queues
             .filter_map(|queue| {
                 let mut after = After::default();
                 queue.detach(self, holder.id, cause, &mut after);
                 self.carry_out(&queue, after)
             })
-            .collect()
+            .collect();
+        self.empty_hands(holder);
+        gone
     }
 
     /// What a queue wanted done once its lock was free. Answers the deletion that was started, for
@@ -384,7 +398,9 @@ impl Node {
         for (holder, timed_out, told) in after.timed_out {
             self.incident(queue, told);
             self.on_timeout(&holder, &timed_out);
+            self.room_in_hand(&holder);
         }
+        self.wake_waiting(&after.full_hands);
         after.gone.map(|why| self.delete_by_broker(queue.id, why))
     }
 

@@ -5,6 +5,7 @@
 //! time, never across an await; lock order queue, then staging, then holder, then outbox. What
 //! needs another queue (dead letters) or the metadata (deletion) is handed back in [`After`].
 
+mod asking;
 mod cold;
 mod logged;
 mod refusals;
@@ -43,6 +44,7 @@ use crate::observe::incidents::{HeldBecause, IncidentKind};
 use crate::observe::traffic::QueueTraffic;
 use crate::record::EntryMeta;
 use crate::standing::Standing;
+use crate::tenants::in_hand::Counts;
 
 use told::Letter;
 
@@ -146,6 +148,8 @@ pub(crate) struct After {
     pub(crate) timed_out: Vec<(Arc<Holder>, TimedOut, IncidentKind)>,
     /// Messages that wait may come in, or channels may be let go.
     pub(crate) room: bool,
+    /// What consumers were asked for that may have room again.
+    pub(crate) full_hands: Counts,
     /// The queue must go: unused for too long, or its last consumer has left.
     pub(crate) gone: Option<QueueGone>,
 }
@@ -259,15 +263,9 @@ impl Queue {
                 delivery_count: arrival.meta.delivery_count,
                 acquired_count: arrival.meta.acquired_count,
             };
-            let QueueState {
-                machine,
-                effects,
-                memory,
-                ..
-            } = &mut *state;
-            memory.enters(&entry.content);
+            state.memory.enters(&entry.content);
             let load = Load::of(entry.bytes, entry.content.resident_len());
-            machine.enqueue(now, entry, effects);
+            self.take_in(node, now, &mut state, entry, after);
             state.traffic.publish += 1;
             state.arrived.add(load);
         }
@@ -598,10 +596,7 @@ impl Queue {
                 messages: DISPATCH_SLICE as u32,
                 bytes: DISPATCH_SLICE_BYTES as u64,
             };
-            let QueueState {
-                machine, effects, ..
-            } = &mut *state;
-            let end = machine.dispatch(now, &mut budget, effects);
+            let end = self.dispatch(node, now, state, &mut budget, after);
             self.perform(node, state, after);
             if end != DispatchEnd::Budget {
                 break;

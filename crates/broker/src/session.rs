@@ -283,6 +283,7 @@ impl Session {
         let bounds = self.node.flow.options.bounds;
         let holder = Arc::new(Holder::new(id, number, self.shared.clone(), bounds));
         self.shared.channels.lock().push(holder.clone());
+        self.node.count_in_hand(&holder);
         if !self.shared.is_internal() {
             self.node.traffic.channel_opened();
         }

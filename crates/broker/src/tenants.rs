@@ -3,6 +3,8 @@
 //! Which limits there are is known to the metadata; here is counted, and only where a limit asks
 //! for it.
 
+pub(crate) mod in_hand;
+
 use std::collections::HashMap;
 use std::num::NonZeroU64;
 use std::sync::Arc;

@@ -4,6 +4,7 @@
 
 mod asked;
 mod checks;
+mod limits;
 mod lists;
 mod members;
 mod node;

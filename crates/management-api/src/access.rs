@@ -16,7 +16,7 @@ pub struct User {
     pub hashing_algorithm: String,
     /// What the user may do over HTTP.
     pub tags: Vec<String>,
-    /// `max-connections`, `max-channels`.
+    /// `max-connections`, `max-channels` and others of our own.
     pub limits: BTreeMap<String, i64>,
 }
 

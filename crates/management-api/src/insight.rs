@@ -12,8 +12,8 @@ use crate::flow::{ChannelHold, QueueFlow};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct QueueWhy {
-    /// `no_consumer`, `consumers_are_the_limit`, `stuck_consumer`, `consumers_have_room`,
-    /// `keeping_up`, `idle`, `unused`; `no_majority` while too few members of its group are there.
+    /// `no_consumer`, `consumers_are_the_limit`, `tenant_limit`, `stuck_consumer`,
+    /// `consumers_have_room`, `keeping_up`, `idle`, `unused`; `no_majority` while too few members of its group are there.
     pub verdict: String,
     /// The same in a sentence.
     pub text: String,
@@ -46,6 +46,9 @@ pub struct ConsumerLoad {
     /// How long it has had the oldest of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub oldest_unacked_ms: Option<u64>,
+    /// The limit of its user or vhost that keeps it from being given more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub held_by: Option<String>,
 }
 
 /// The settings that a queue goes by.

@@ -141,6 +141,7 @@ fn declare(broker: &Broker, number: usize) -> std::pin::Pin<Box<dyn Future<Outpu
         auto_delete: false,
         arguments: amqp::Table::default(),
         connection: None,
+        user: None,
         node: Default::default(),
         groups: broker.group_count(),
     };

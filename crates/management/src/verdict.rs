@@ -36,7 +36,8 @@ const STUCK_MS: u64 = 60_000;
 
 impl Figures {
     fn is_full(consumer: &ConsumerLoad) -> bool {
-        consumer.prefetch > 0 && consumer.unacked >= u64::from(consumer.prefetch)
+        let at_prefetch = consumer.prefetch > 0 && consumer.unacked >= u64::from(consumer.prefetch);
+        at_prefetch || consumer.held_by.is_some()
     }
 
     /// The mean time that a delivery is in hand, by what is in hand and what leaves.
@@ -75,7 +76,7 @@ impl Figures {
             return stuck;
         }
         if self.ready > 0 && all_full {
-            return self.too_few();
+            return self.held_by_a_tenant().unwrap_or_else(|| self.too_few());
         }
         if self.ready > 0 {
             let free = self
@@ -141,6 +142,19 @@ impl Figures {
         })
     }
 
+    /// A user or a vhost has as much in hand as it may, in this queue and others.
+    fn held_by_a_tenant(&self) -> Option<Verdict> {
+        let limit = self
+            .consumers
+            .iter()
+            .find_map(|load| load.held_by.as_ref())?;
+        Some(Verdict {
+            name: "tenant_limit",
+            text: format!("consumers may have no more in hand: {limit}"),
+            next: Some("settle deliveries of that tenant, or raise its max-unacked".into()),
+        })
+    }
+
     fn too_few(&self) -> Verdict {
         let count = self.consumers.len();
         let mut text = format!("consumers are the limit: all {count} are at their prefetch");
@@ -176,6 +190,7 @@ mod tests {
             prefetch,
             unacked,
             oldest_unacked_ms: (unacked > 0).then_some(oldest_ms),
+            held_by: None,
         }
     }
 
@@ -227,6 +242,23 @@ mod tests {
             verdict.next.as_deref(),
             Some("add about 4 consumers, or raise their prefetch")
         );
+    }
+
+    #[test]
+    fn a_limit_of_a_tenant_is_named_when_no_consumer_has_room() {
+        let mut held = consumer(0, 3, 100);
+        held.held_by = Some("unacked delivery limit of user 'ann' (3) is reached".into());
+        let with = |consumers| Figures {
+            ready: 5,
+            unacked: 3,
+            consumers,
+            ..Figures::default()
+        };
+        let verdict = with(vec![held.clone()]).verdict();
+        assert_eq!(verdict.name, "tenant_limit");
+        assert!(verdict.text.contains("user 'ann' (3)"), "{verdict:?}");
+        let other_has_room = with(vec![held, consumer(0, 0, 0)]);
+        assert_eq!(named(other_has_room), "consumers_have_room");
     }
 
     #[test]

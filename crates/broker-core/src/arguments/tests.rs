@@ -25,6 +25,7 @@ fn declare(kind: &str, entries: Vec<(&'static str, Value)>) -> Result<(), String
         auto_delete: false,
         arguments,
         connection: None,
+        user: None,
         node: NodeId(0),
         groups: 1,
     };

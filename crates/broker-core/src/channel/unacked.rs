@@ -45,6 +45,7 @@ pub struct Unacked<K> {
     /// By tag, with settled ones in between; the first is never a settled one.
     slots: VecDeque<(Unsettled<K>, Slot)>,
     settled: usize,
+    withdrawn: usize,
     last_tag: u64,
 }
 
@@ -53,6 +54,7 @@ impl<K> Default for Unacked<K> {
         Self {
             slots: VecDeque::new(),
             settled: 0,
+            withdrawn: 0,
             last_tag: 0,
         }
     }
@@ -67,6 +69,11 @@ impl<K: Copy + Ord> Unacked<K> {
     /// Deliveries that are out, withdrawn ones included.
     pub fn len(&self) -> usize {
         self.slots.len() - self.settled
+    }
+
+    /// Deliveries that the client has in hand: those that are out and were not withdrawn.
+    pub fn in_hand(&self) -> usize {
+        self.len() - self.withdrawn
     }
 
     /// Whether nothing is out.
@@ -151,7 +158,10 @@ impl<K: Copy + Ord> Unacked<K> {
         for (unsettled, slot) in self.slots.drain(..count) {
             match slot {
                 Slot::Out => resolved.items.push(unsettled),
-                Slot::Withdrawn => resolved.late.push(unsettled.queue),
+                Slot::Withdrawn => {
+                    resolved.late.push(unsettled.queue);
+                    self.withdrawn -= 1;
+                }
                 Slot::Settled => self.settled -= 1,
             }
         }
@@ -162,7 +172,11 @@ impl<K: Copy + Ord> Unacked<K> {
         let (unsettled, slot) = &mut self.slots[at];
         match slot {
             Slot::Out => resolved.items.push(*unsettled),
-            Slot::Withdrawn | Slot::Settled => resolved.late.push(unsettled.queue),
+            Slot::Withdrawn => {
+                resolved.late.push(unsettled.queue);
+                self.withdrawn -= 1;
+            }
+            Slot::Settled => {}
         }
         *slot = Slot::Settled;
         self.settled += 1;
@@ -203,6 +217,7 @@ impl<K: Copy + Ord> Unacked<K> {
                 withdrawn += 1;
             }
         }
+        self.withdrawn += withdrawn;
         withdrawn
     }
 

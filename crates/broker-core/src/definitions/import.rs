@@ -272,6 +272,7 @@ impl<'a> Import<'a> {
                         auto_delete: queue.auto_delete,
                         arguments: queue_arguments(&queue.arguments, queue.kind.as_deref()),
                         connection: None,
+                        user: None,
                         node: self.place.node,
                         groups: self.place.groups,
                     }));

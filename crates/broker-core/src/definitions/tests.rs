@@ -222,6 +222,7 @@ fn what_belongs_to_a_connection_is_left_out() {
         auto_delete: false,
         arguments: amqp::Table::new(),
         connection: Some(ConnectionId(1)),
+        user: None,
         node: NodeId(0),
         groups: 1,
     });

@@ -32,7 +32,7 @@ pub enum MetadataChange {
     SetVhostDefaults { vhost: VhostName, definition: Term },
     /// Replaces all limits of a vhost.
     SetVhostLimits { vhost: VhostName, limits: Term },
-    /// Sets one limit: `max-connections` or `max-queues`.
+    /// Sets one limit.
     SetVhostLimit {
         vhost: VhostName,
         name: Box<str>,
@@ -60,7 +60,7 @@ pub enum MetadataChange {
     SetUserTags { user: UserName, tags: Vec<Box<str>> },
     /// Replaces all limits of a user.
     SetUserLimits { user: UserName, limits: Term },
-    /// Sets one limit: `max-connections` or `max-channels`.
+    /// Sets one limit.
     SetUserLimit {
         user: UserName,
         name: Box<str>,
@@ -206,6 +206,9 @@ pub struct QueueDeclaration {
     /// Who asks; `None` is an operator.
     #[serde(default)]
     pub connection: Option<ConnectionId>,
+    /// The user who asks: the queue counts towards that limit. `None` is an operator.
+    #[serde(default)]
+    pub user: Option<UserName>,
     /// The node that asks, where a classic queue will live.
     #[serde(default)]
     pub node: NodeId,

@@ -14,6 +14,7 @@ pub(super) const MAX_QUEUES: &str = "max-queues";
 const MAX_CONNECTIONS: &str = "max-connections";
 const MAX_CHANNELS: &str = "max-channels";
 const MAX_CONSUMERS: &str = "max-consumers";
+const MAX_UNACKED: &str = "max-unacked";
 const MAX_MESSAGE_SIZE: &str = "max-message-size";
 const MAX_CONNECTION_RATE: &str = "max-connection-rate";
 const MAX_PUBLISH_RATE: &str = "max-publish-rate";
@@ -21,11 +22,12 @@ const MAX_PUBLISH_BYTES_RATE: &str = "max-publish-bytes-rate";
 const MAX_MEMORY: &str = "max-memory";
 
 /// Those after the first two are this broker's own.
-const VHOST_LIMITS: [&str; 9] = [
+const VHOST_LIMITS: [&str; 10] = [
     MAX_CONNECTIONS,
     MAX_QUEUES,
     MAX_CHANNELS,
     MAX_CONSUMERS,
+    MAX_UNACKED,
     MAX_MESSAGE_SIZE,
     MAX_CONNECTION_RATE,
     MAX_PUBLISH_RATE,
@@ -34,10 +36,12 @@ const VHOST_LIMITS: [&str; 9] = [
 ];
 
 /// Those after the first two are this broker's own.
-const USER_LIMITS: [&str; 7] = [
+const USER_LIMITS: [&str; 9] = [
     MAX_CONNECTIONS,
     MAX_CHANNELS,
+    MAX_QUEUES,
     MAX_CONSUMERS,
+    MAX_UNACKED,
     MAX_MESSAGE_SIZE,
     MAX_CONNECTION_RATE,
     MAX_PUBLISH_RATE,
@@ -294,6 +298,23 @@ impl Metadata {
             || self.vhost_bound(vhost, MAX_CHANNELS).is_some()
     }
 
+    /// Deliveries that a user may have unsettled, and those in a vhost, each with whose limit it is.
+    pub fn unacked_limits(
+        &self,
+        user: &UserName,
+        vhost: &VhostName,
+    ) -> impl Iterator<Item = (Tenant, u64)> {
+        self.tenant_bounds(MAX_UNACKED, user, vhost)
+    }
+
+    /// The same for one of them.
+    pub fn unacked_limit(&self, tenant: &Tenant) -> Option<u64> {
+        match tenant {
+            Tenant::User(user) => self.user_bound(user, MAX_UNACKED),
+            Tenant::Vhost(vhost) => self.vhost_bound(vhost, MAX_UNACKED),
+        }
+    }
+
     /// The largest message body that a user may publish into a vhost, in bytes, and whose limit
     /// that is.
     pub fn message_size_limit(&self, user: &UserName, vhost: &VhostName) -> Option<(Tenant, u64)> {
@@ -372,7 +393,7 @@ impl Metadata {
             .and_then(|vhost| bound(&vhost.limits, name))
     }
 
-    fn user_bound(&self, user: &UserName, name: &str) -> Option<u64> {
+    pub(super) fn user_bound(&self, user: &UserName, name: &str) -> Option<u64> {
         self.users
             .get(user)
             .and_then(|user| bound(&user.limits, name))

@@ -13,7 +13,7 @@ use super::record::{ConnectionId, NodeId, QueueId, QueueRecord};
 use super::vhost::Vhost;
 use super::{Metadata, check_name_length, check_room, limits};
 use crate::arguments::{check_queue_arguments, queue_kind};
-use crate::names::VhostName;
+use crate::names::{UserName, VhostName};
 use crate::refusal::{Refusal, ResourceKind, Result};
 use crate::settings::QueueKind;
 
@@ -86,6 +86,16 @@ impl Metadata {
                 limit,
             });
         }
+        if let Some(user) = &wanted.user
+            && let Some(limit) = self.user_bound(user, limits::MAX_QUEUES)
+            && self.queues_declared_by(user) >= limit
+        {
+            return Err(Refusal::UserQueueLimit {
+                queue: wanted.queue.clone(),
+                user: user.clone(),
+                limit,
+            });
+        }
         match self.defaults.queue_limit {
             Some(limit) if self.queues.len() as u64 >= limit => Err(Refusal::ClusterQueueLimit {
                 queue: wanted.queue.clone(),
@@ -134,6 +144,7 @@ impl Metadata {
             kind,
             durable: wanted.durable && !wanted.exclusive,
             exclusive_owner: wanted.connection.filter(|_| wanted.exclusive),
+            declared_by: wanted.user.clone(),
             auto_delete: wanted.auto_delete,
             arguments: with_type(&wanted.arguments, kind),
             group: group_of(id, kind, wanted.groups),
@@ -157,6 +168,9 @@ impl Metadata {
         if let Some(owner) = record.exclusive_owner {
             self.owned.entry(owner).or_default().push(record.id);
         }
+        if let Some(user) = &record.declared_by {
+            *self.declared.entry(user.clone()).or_default() += 1;
+        }
         self.queues.insert(record.id, record.clone());
         if let Some(vhost) = self.vhosts.get_mut(&record.vhost) {
             vhost.put_queue(record);
@@ -165,7 +179,11 @@ impl Metadata {
 
     /// Takes a queue out of the indexes that are not its vhost's.
     pub(super) fn forget_queue(&mut self, record: &QueueRecord) {
-        self.queues.remove(&record.id);
+        if self.queues.remove(&record.id).is_some()
+            && let Some(user) = &record.declared_by
+        {
+            self.one_declared_less(user);
+        }
         let Some(owner) = record.exclusive_owner else {
             return;
         };
@@ -175,6 +193,21 @@ impl Metadata {
                 self.owned.remove(&owner);
             }
         }
+    }
+
+    fn one_declared_less(&mut self, user: &UserName) {
+        let Some(declared) = self.declared.get_mut(user) else {
+            return;
+        };
+        *declared -= 1;
+        if *declared == 0 {
+            self.declared.remove(user);
+        }
+    }
+
+    /// Queues that a user has declared and that are still there, in all vhosts.
+    pub fn queues_declared_by(&self, user: &UserName) -> u64 {
+        self.declared.get(user).copied().unwrap_or_default()
     }
 
     /// Whether a queue may be deleted, and the queue, if it exists.

@@ -9,7 +9,7 @@ use amqp::Table;
 use serde::{Deserialize, Serialize};
 
 use crate::exchange::ExchangeKind;
-use crate::names::{ExchangeName, QueueName, VhostName};
+use crate::names::{ExchangeName, QueueName, UserName, VhostName};
 use crate::pattern::Pattern;
 use crate::refusal::ResourceKind;
 use crate::settings::{QueueKind, QueueSettings};
@@ -54,6 +54,9 @@ pub struct QueueRecord {
     /// The one connection that may use it.
     #[serde(default)]
     pub exclusive_owner: Option<ConnectionId>,
+    /// The user who declared it, if not an operator.
+    #[serde(default)]
+    pub declared_by: Option<UserName>,
     /// Deleted when its last consumer goes.
     pub auto_delete: bool,
     /// As declared, with the type that was chosen.

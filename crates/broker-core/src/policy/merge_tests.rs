@@ -1,11 +1,14 @@
 //! Merging, against the table of the reference written down a second time and in another way:
 //! what each key's resolution is, applied to three words that may each be missing.
 
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
 use proptest::prelude::*;
 
 use super::*;
 use crate::names::VhostName;
-use crate::policy::{ApplyTo, PolicyForm, PolicyOrigin, PolicyScope};
+use crate::policy::{ApplyTo, PolicyForm, PolicyList, PolicyOrigin, PolicyScope};
 
 /// How the word of a policy meets that of an operator policy, or that of an argument.
 #[derive(Clone, Copy, Debug)]
@@ -29,16 +32,112 @@ fn met(one: Option<i64>, other: Option<i64>, how: Meeting) -> Option<i64> {
 }
 
 // rabbitmq docs: policies, operator policy conflict resolution
-const NUMBERS: [(&str, Meeting); 8] = [
+const NUMBERS: [(&str, Meeting); 10] = [
     ("message-ttl", Meeting::Smaller),
     ("expires", Meeting::Smaller),
     ("max-length", Meeting::Smaller),
     ("max-length-bytes", Meeting::Smaller),
+    ("max-in-memory-length", Meeting::Smaller),
+    ("max-in-memory-bytes", Meeting::Smaller),
     ("delivery-limit", Meeting::DeliveryLimit),
     ("target-group-size", Meeting::Larger),
     ("delayed-retry-min", Meeting::Larger),
     ("delayed-retry-max", Meeting::Smaller),
 ];
+
+// The same place.
+const CHOICES: [(&str, &[&str]); 3] = [
+    (
+        "overflow",
+        &["drop-head", "reject-publish", "reject-publish-dlx"],
+    ),
+    ("queue-version", &["1", "2"]),
+    (
+        "delayed-retry-type",
+        &["disabled", "all", "failed", "returned"],
+    ),
+];
+
+const QUEUES: [&str; 4] = ["q1", "q2", "xq1", "y"];
+
+/// Patterns, and whom they match, found out in another way.
+type Matches = fn(&str) -> bool;
+const PATTERNS: [(&str, Matches); 4] = [
+    ("", |_| true),
+    ("^q", |name| name.starts_with('q')),
+    ("q1$", |name| name.ends_with("q1")),
+    ("[x-y]", |name| name.contains(['x', 'y'])),
+];
+
+/// A policy before it is parsed.
+#[derive(Clone, Debug)]
+struct Written {
+    name: &'static str,
+    priority: i64,
+    pattern: usize,
+    apply_to: ApplyTo,
+    key: &'static str,
+}
+
+fn written() -> impl Strategy<Value = Written> {
+    let applies = [
+        ApplyTo::All,
+        ApplyTo::Exchanges,
+        ApplyTo::Queues,
+        ApplyTo::ClassicQueues,
+        ApplyTo::QuorumQueues,
+        ApplyTo::Streams,
+    ];
+    let strategy = (
+        prop::sample::select(vec!["a", "b", "c", "d"]),
+        0i64..3,
+        0..PATTERNS.len(),
+        prop::sample::select(applies.to_vec()),
+        prop::sample::select(vec!["max-length", "delivery-limit", "queue-mode"]),
+    );
+    strategy.prop_map(|(name, priority, pattern, apply_to, key)| Written {
+        name,
+        priority,
+        pattern,
+        apply_to,
+        key,
+    })
+}
+
+impl Written {
+    fn parsed(&self) -> Policy {
+        let value = match self.key {
+            "queue-mode" => Term::text("lazy"),
+            _ => Term::Integer(5),
+        };
+        let form = PolicyForm::new(
+            self.name,
+            PATTERNS[self.pattern].0,
+            self.apply_to,
+            self.priority,
+            Term::Map(vec![(self.key.into(), value)]),
+        );
+        let vhost = VhostName::new("/");
+        Policy::parse(&form, PolicyScope::User, PolicyOrigin::Api, &vhost).expect("a policy")
+    }
+
+    // rabbitmq docs: policies, which policy applies
+    fn fits(&self, name: &str, kind: QueueKind) -> bool {
+        let is_quorum = kind == QueueKind::Quorum;
+        let is_covered = match self.apply_to {
+            ApplyTo::All | ApplyTo::Queues => true,
+            ApplyTo::ClassicQueues => !is_quorum,
+            ApplyTo::QuorumQueues => is_quorum,
+            ApplyTo::Exchanges | ApplyTo::Streams => false,
+        };
+        let is_strange = match self.key {
+            "delivery-limit" => !is_quorum,
+            "queue-mode" => is_quorum,
+            _ => false,
+        };
+        is_covered && !is_strange && PATTERNS[self.pattern].1(name)
+    }
+}
 
 fn policy(key: &str, value: Term, scope: PolicyScope) -> Policy {
     let form = PolicyForm::new(
@@ -46,7 +145,14 @@ fn policy(key: &str, value: Term, scope: PolicyScope) -> Policy {
         "",
         ApplyTo::All,
         0,
-        Term::Map(vec![(key.into(), value)]),
+        // A retry wants its shortest delay, too.
+        Term::Map(match key {
+            "delayed-retry-type" => vec![
+                (key.into(), value),
+                ("delayed-retry-min".into(), Term::Integer(5)),
+            ],
+            _ => vec![(key.into(), value)],
+        }),
     );
     Policy::parse(&form, scope, PolicyOrigin::Api, &VhostName::new("/")).expect("a policy")
 }
@@ -97,19 +203,70 @@ proptest! {
     }
 
     #[test]
-    fn a_word_of_both_is_the_operators(
-        user in prop::option::of(0usize..3), operator in prop::option::of(0usize..3),
+    fn what_has_no_order_is_the_operators_when_both_say_it(
+        key in 0..CHOICES.len(),
+        user in prop::option::of(0usize..6),
+        operator in prop::option::of(0usize..6),
     ) {
-        const WORDS: [&str; 3] = ["drop-head", "reject-publish", "reject-publish-dlx"];
-        let by = |word: Option<usize>, scope| {
-            word.map(|word| policy("overflow", Term::text(WORDS[word]), scope))
+        let (key, choices) = CHOICES[key];
+        let choice = |number: usize| match choices[number % choices.len()] {
+            "1" => Term::Integer(1),
+            "2" => Term::Integer(2),
+            word => Term::text(word),
+        };
+        let by = |number: Option<usize>, scope| {
+            number.map(|number| policy(key, choice(number), scope))
         };
         let merged = merge_definitions(
             by(user, PolicyScope::User).as_ref(),
             by(operator, PolicyScope::Operator).as_ref(),
         );
-        let found = merged.get("overflow").and_then(|(value, _)| value.as_text());
-        prop_assert_eq!(found, operator.or(user).map(|word| WORDS[word]));
+        let found = merged.get(key).map(|(value, _)| value.clone());
+        prop_assert_eq!(found, operator.or(user).map(choice));
+    }
+
+    #[test]
+    fn a_delivery_limit_of_argument_and_policies_is_unlimited_if_one_says_so_else_the_smallest(
+        argument in prop::option::of(-2i64..9),
+        user in prop::option::of(-2i64..9),
+        operator in prop::option::of(-2i64..9),
+    ) {
+        let mut arguments = Table::new();
+        if let Some(argument) = argument {
+            arguments.push("x-delivery-limit", Value::I64(argument));
+        }
+        let key = "delivery-limit";
+        let by = |number: Option<i64>, scope| number.map(|n| policy(key, Term::Integer(n), scope));
+        let found = effective(
+            QueueKind::Quorum,
+            &arguments,
+            by(user, PolicyScope::User).as_ref(),
+            by(operator, PolicyScope::Operator).as_ref(),
+        );
+        let how = Meeting::DeliveryLimit;
+        // Nobody says anything: 20.
+        let wanted = met(argument, met(user, operator, how), how).or(Some(20));
+        let source = found.sources.iter().find(|source| source.key == key);
+        prop_assert_eq!(source.and_then(|source| source.value.as_integer()), wanted);
+    }
+
+    #[test]
+    fn the_policy_of_a_queue_is_the_highest_that_matches_and_holds_nothing_strange_to_its_type(
+        written in prop::collection::vec(written(), 0..8),
+        kind in kinds(),
+        name in 0usize..QUEUES.len(),
+    ) {
+        let mut list = PolicyList::default();
+        let mut latest = BTreeMap::new();
+        for one in written {
+            list.set(one.parsed());
+            latest.insert(one.name, one);
+        }
+        let name = QUEUES[name];
+        let fitting = latest.values().filter(|one| one.fits(name, kind));
+        let wanted = fitting.max_by_key(|one| (one.priority, Reverse(one.name)));
+        let found = list.for_queue(name, kind).map(|policy| &*policy.name);
+        prop_assert_eq!(found, wanted.map(|one| one.name));
     }
 
     #[test]

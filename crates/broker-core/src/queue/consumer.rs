@@ -18,6 +18,8 @@ impl Pause {
     pub const CHANNEL_FLOW: Pause = Pause(2);
     /// The consumers' part of the memory is full.
     pub const MEMORY: Pause = Pause(4);
+    /// Its user, or its vhost, has as much in hand as a limit allows.
+    pub const TENANT: Pause = Pause(8);
 
     /// It was late with a delivery and gets nothing more.
     pub(super) const LATE: Pause = Pause(1 << 5);
@@ -31,7 +33,8 @@ impl Pause {
         self.without(Pause::LATE | Pause::BENCHED | Pause::ENDED)
     }
 
-    pub(super) fn contains(self, reason: Pause) -> bool {
+    /// Whether this is one of the reasons.
+    pub fn contains(self, reason: Pause) -> bool {
         self.0 & reason.0 == reason.0
     }
 

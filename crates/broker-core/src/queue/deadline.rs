@@ -1,6 +1,7 @@
 //! What time does to a queue: messages expire, returns come due, deliveries are late, dead
 //! letters are tried again, and an unused queue ends.
 
+use super::dispatch::anyone;
 use super::effect::{
     CancelCause, Effect, Effects, Gone, ReturnCause, Settlement, TimedOut, TimeoutAction,
 };
@@ -39,7 +40,7 @@ impl<C: Handle> QueueMachine<C> {
     pub fn on_deadline(&mut self, now: Timestamp, out: &mut Effects<C>) {
         self.end_delays(now);
         self.take_back_late(now, out);
-        self.enforce_limits(now, out);
+        self.enforce_limits(now, out, &mut anyone);
         self.expire(now, out);
         if let Some(dead) = &mut self.dead {
             dead.wake(now);

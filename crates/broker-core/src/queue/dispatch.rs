@@ -48,6 +48,17 @@ impl<C: Handle> QueueMachine<C> {
     /// otherwise cost a message that a consumer could take at once.
     // rabbitmq: queues, length limits and overflow
     pub fn enqueue(&mut self, now: Timestamp, entry: Entry<C>, out: &mut Effects<C>) {
+        self.enqueue_asking(now, entry, out, &mut anyone);
+    }
+
+    /// The same, where each consumer is asked for as [`QueueMachine::dispatch_asking`] does.
+    pub fn enqueue_asking(
+        &mut self,
+        now: Timestamp,
+        entry: Entry<C>,
+        out: &mut Effects<C>,
+        may_take: &mut impl FnMut(ConsumerId, HolderId) -> bool,
+    ) {
         if !self.table.takes(entry.id) {
             let why = RefusedBecause::IdNotIncreasing;
             out.push(Effect::Refused {
@@ -57,10 +68,10 @@ impl<C: Handle> QueueMachine<C> {
             });
             return;
         }
-        match self.admit(now, entry.bytes, out) {
+        match self.admit(now, entry.bytes, out, may_take) {
             Admission::Taken => {
                 self.append(now, entry);
-                self.after_enqueue(now, out);
+                self.after_enqueue(now, out, may_take);
             }
             Admission::Refused { dead_letter } => self.refuse(now, entry, dead_letter, out),
         }
@@ -116,9 +127,21 @@ impl<C: Handle> QueueMachine<C> {
         budget: &mut DispatchBudget,
         out: &mut Effects<C>,
     ) -> DispatchEnd {
+        self.dispatch_asking(now, budget, out, &mut anyone)
+    }
+
+    /// The same, but before a consumer is given a message that it will have to settle, the caller
+    /// is asked whether it may take one. One that may not is paused for [`Pause::TENANT`].
+    pub fn dispatch_asking(
+        &mut self,
+        now: Timestamp,
+        budget: &mut DispatchBudget,
+        out: &mut Effects<C>,
+        may_take: &mut impl FnMut(ConsumerId, HolderId) -> bool,
+    ) -> DispatchEnd {
         self.send_dead_letters(out);
         while budget.messages > 0 && budget.bytes > 0 {
-            let bytes = match self.step(now, out) {
+            let bytes = match self.step(now, out, may_take) {
                 Step::Delivered { bytes } => bytes,
                 Step::Expired => 0,
                 Step::NoCredit => return DispatchEnd::NoCredit,
@@ -131,7 +154,12 @@ impl<C: Handle> QueueMachine<C> {
     }
 
     /// Deals with the message that is next.
-    pub(super) fn step(&mut self, now: Timestamp, out: &mut Effects<C>) -> Step {
+    pub(super) fn step(
+        &mut self,
+        now: Timestamp,
+        out: &mut Effects<C>,
+        may_take: &mut impl FnMut(ConsumerId, HolderId) -> bool,
+    ) -> Step {
         let Some(head) = self.ready.head() else {
             return Step::Empty;
         };
@@ -145,8 +173,16 @@ impl<C: Handle> QueueMachine<C> {
             self.die(head.place, DeathReason::Expired, out);
             return Step::Expired;
         }
-        let Some(at) = self.rotation.first(&mut self.leases) else {
-            return Step::NoCredit;
+        let at = loop {
+            let Some(at) = self.rotation.first(&mut self.leases) else {
+                return Step::NoCredit;
+            };
+            let lease = self.leases.get_mut(at);
+            let asked = lease.consumer.filter(|_| !lease.no_ack);
+            if asked.is_none_or(|consumer| may_take(consumer, lease.holder)) {
+                break at;
+            }
+            lease.paused |= Pause::TENANT;
         };
         let lease = self.leases.get_mut(at);
         let (bytes, no_ack) = (message.bytes, lease.no_ack);
@@ -260,6 +296,12 @@ impl<C: Handle> QueueMachine<C> {
             queued: false,
         }))
     }
+}
+
+/// Nobody limits what consumers have in hand.
+#[inline]
+pub(super) fn anyone(_: ConsumerId, _: HolderId) -> bool {
+    true
 }
 
 /// Who gets a delivery.

@@ -7,6 +7,7 @@
 use super::WORK_PER_CALL_MAX;
 use super::dispatch::Step;
 use super::effect::Effects;
+use super::entry::{ConsumerId, HolderId};
 use super::handle::Handle;
 use super::machine::QueueMachine;
 use super::rules::{AtLimit, OnDeath};
@@ -34,12 +35,18 @@ impl<C: Handle> QueueMachine<C> {
         self.rules.on_death != OnDeath::Drop
     }
 
-    pub(super) fn admit(&mut self, now: Timestamp, bytes: u32, out: &mut Effects<C>) -> Admission {
+    pub(super) fn admit(
+        &mut self,
+        now: Timestamp,
+        bytes: u32,
+        out: &mut Effects<C>,
+        may_take: &mut impl FnMut(ConsumerId, HolderId) -> bool,
+    ) -> Admission {
         let AtLimit::Refuse { dead_letter } = self.rules.at_limit else {
             return Admission::Taken;
         };
         while self.would_refuse(bytes) {
-            match self.step(now, out) {
+            match self.step(now, out, may_take) {
                 Step::Delivered { .. } | Step::Expired => {}
                 Step::NoCredit | Step::Empty => return Admission::Refused { dead_letter },
             }
@@ -48,14 +55,24 @@ impl<C: Handle> QueueMachine<C> {
     }
 
     #[inline]
-    pub(super) fn after_enqueue(&mut self, now: Timestamp, out: &mut Effects<C>) {
+    pub(super) fn after_enqueue(
+        &mut self,
+        now: Timestamp,
+        out: &mut Effects<C>,
+        may_take: &mut impl FnMut(ConsumerId, HolderId) -> bool,
+    ) {
         if self.rules.is_limited() {
-            self.enforce_limits(now, out);
+            self.enforce_limits(now, out, may_take);
         }
     }
 
     /// Drops heads until the queue is within its limits, if that is its way.
-    pub(super) fn enforce_limits(&mut self, now: Timestamp, out: &mut Effects<C>) {
+    pub(super) fn enforce_limits(
+        &mut self,
+        now: Timestamp,
+        out: &mut Effects<C>,
+        may_take: &mut impl FnMut(ConsumerId, HolderId) -> bool,
+    ) {
         self.trimming = false;
         if self.rules.at_limit != AtLimit::DropHead {
             return;
@@ -67,7 +84,7 @@ impl<C: Handle> QueueMachine<C> {
                 return;
             }
             work -= 1;
-            match self.step(now, out) {
+            match self.step(now, out, may_take) {
                 Step::Delivered { .. } | Step::Expired => {}
                 Step::NoCredit => {
                     let Some(head) = self.ready.head() else {

@@ -6,6 +6,7 @@
 use super::counts::Amounts;
 use super::dead_letters::DeadLetters;
 use super::delayed::Delayed;
+use super::dispatch::anyone;
 use super::effect::{Effect, Effects, Gone, Use};
 use super::entry::EntryId;
 use super::expiring::Expiring;
@@ -112,7 +113,7 @@ impl<C: Handle> QueueMachine<C> {
         if self.rules.on_death != OnDeath::KeepUntilConfirmed {
             self.drop_dead_letters(out);
         }
-        self.enforce_limits(now, out);
+        self.enforce_limits(now, out, &mut anyone);
     }
 
     /// Removes at most `max` messages that are ready, held back or being dead-lettered, in this

@@ -57,6 +57,8 @@ struct Stage {
     consumers: BTreeMap<String, (ConsumerId, HolderId)>,
     holders: BTreeMap<String, HolderId>,
     last_id: u64,
+    /// Deliveries that the consumers' tenants have room for; all, if none.
+    room: Option<u64>,
 }
 
 fn number(text: &str) -> u64 {
@@ -85,6 +87,7 @@ impl Stage {
             consumers: BTreeMap::new(),
             holders: BTreeMap::new(),
             last_id: 0,
+            room: None,
         }
     }
 
@@ -100,6 +103,7 @@ impl Stage {
             "enqueue" => return self.publish(rest),
             "publish" => self.publish(rest),
             "dispatch" => {}
+            "room" => self.room = Some(number(rest[0])),
             "hand-out" => return self.dispatch(number(rest[0]) as u32),
             "consumer" => self.consume(rest),
             "refused-consumer" => self.refused_consumer(rest),
@@ -272,7 +276,17 @@ impl Stage {
             messages,
             bytes: u64::MAX,
         };
-        self.queue.dispatch(self.now, &mut budget, &mut self.out);
+        let Some(room) = &mut self.room else {
+            self.queue.dispatch(self.now, &mut budget, &mut self.out);
+            return;
+        };
+        let mut may_take = |_, _| {
+            let has_room = *room > 0;
+            *room = room.saturating_sub(1);
+            has_room
+        };
+        let queue = &mut self.queue;
+        queue.dispatch_asking(self.now, &mut budget, &mut self.out, &mut may_take);
     }
 
     fn consumer(&mut self, words: &[&str]) -> Consumer {
@@ -555,6 +569,7 @@ fn pause(word: &str) -> Pause {
         "window" => Pause::WINDOW,
         "flow" => Pause::CHANNEL_FLOW,
         "memory" => Pause::MEMORY,
+        "tenant" => Pause::TENANT,
         other => panic!("no reason {other}"),
     }
 }

@@ -1,5 +1,6 @@
 //! How deliveries end: acked, discarded or returned.
 
+use super::dispatch::anyone;
 use super::effect::{DiscardCause, Effect, Effects, Gone, ReturnCause, Settlement};
 use super::entry::{EntryId, HolderId};
 use super::handle::Handle;
@@ -218,7 +219,7 @@ impl<C: Handle> QueueMachine<C> {
     pub(super) fn after_settle(&mut self, now: Timestamp, how: Settlement, out: &mut Effects<C>) {
         self.elect_after_settle(out);
         if matches!(how, Settlement::Requeue(_)) {
-            self.enforce_limits(now, out);
+            self.enforce_limits(now, out, &mut anyone);
             // The millisecond of grace that a time to live of 0 has is for the first delivery.
             self.expire(now + Millis(1), out);
         }

@@ -178,6 +178,7 @@ impl Refusal {
             | R::TenantLimit { .. }
             | R::UserChannelLimit { .. }
             | R::UserConnectionLimit { .. }
+            | R::UserQueueLimit { .. }
             | R::VhostConnectionLimit { .. }
             | R::VhostQueueLimit { .. } => Fault::Resource,
             R::Broken { .. } | R::VhostDown { .. } => Fault::Ours,

@@ -344,6 +344,9 @@ pub enum TenantThing {
     /// Consumers.
     #[error("consumer")]
     Consumer,
+    /// Deliveries that are not settled.
+    #[error("unacked delivery")]
+    Unacked,
     /// Bytes of a message's body.
     #[error("message size")]
     MessageSize,

@@ -654,6 +654,15 @@ fn a_reached_limit_names_it() {
         "cannot declare queue 'q': queue limit in vhost '/' (1) is reached",
     );
     on_channel(
+        Refusal::UserQueueLimit {
+            queue: queue("q"),
+            user: user("u"),
+            limit: 2,
+        },
+        406,
+        "cannot declare queue 'q': queue limit of user 'u' (2) is reached",
+    );
+    on_channel(
         Refusal::ClusterQueueLimit {
             queue: queue("q"),
             limit: 9,

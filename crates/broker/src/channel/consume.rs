@@ -196,6 +196,7 @@ impl Channel {
         let Some((queue, consumer)) = self.consumers.remove(tag) else {
             return;
         };
+        self.node.stop_waiting(&self.holder, consumer);
         let mut after = After::default();
         queue.remove_consumer(&self.node, consumer, &mut after);
         if let Some(deletion) = self.node.carry_out(&queue, after) {
@@ -246,6 +247,8 @@ impl Channel {
         }
         let queue = self.live(&*self.open_queue(&queue)?)?;
         self.mark_first(&queue).await;
+        // Given back at the end, when the message counts itself or there is none.
+        let _place = self.node.fetching(&self.holder, no_ack)?;
         if self.node.is_away(&queue) {
             let got = self.node.get_away(&queue, &self.holder, no_ack).await;
             if let Some(got) = got.map_err(|error| call_refusal(error, &queue))? {

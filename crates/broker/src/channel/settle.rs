@@ -51,11 +51,10 @@ impl Channel {
             return Err(Refusal::RecoverWithoutRequeue);
         }
         self.resolved.clear();
-        self.holder
-            .deliveries
-            .lock()
-            .unacked
-            .take_all(&mut self.resolved);
+        let mut deliveries = self.holder.deliveries.lock();
+        deliveries.unacked.take_all(&mut self.resolved);
+        deliveries.tell();
+        drop(deliveries);
         self.gather(Settlement::Requeue(ReturnCause::Recover));
         Ok(())
     }
@@ -110,5 +109,6 @@ impl Channel {
         }
         self.settles = settles;
         self.settles.clear();
+        self.node.room_in_hand(&self.holder);
     }
 }

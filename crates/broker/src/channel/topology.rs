@@ -324,6 +324,7 @@ impl Channel {
             auto_delete: declare.auto_delete,
             arguments: declare.arguments,
             connection: self.connection(),
+            user: Some(self.holder.session.options.user.clone()),
             node: self.node.core_node(),
             groups: self.node.options.groups,
         };

@@ -116,8 +116,10 @@ impl Channel {
     pub fn tx_rollback(&mut self) -> Result<(), Refusal> {
         self.mode.check_tx()?;
         self.transaction_bytes = 0;
-        self.transaction
-            .rollback(&mut self.holder.deliveries.lock().unacked);
+        let mut deliveries = self.holder.deliveries.lock();
+        self.transaction.rollback(&mut deliveries.unacked);
+        deliveries.tell();
+        drop(deliveries);
         self.show_uncommitted();
         Ok(())
     }

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use amqp::Table;
 use broker_core::metadata::QueueId;
 use broker_core::metadata::QueueRecord;
-use broker_core::queue::{ConsumerState, EntryId, EntryState, QueueCounts};
+use broker_core::queue::{ConsumerState, EntryId, EntryState, Pause, QueueCounts};
 use broker_core::settings::QueueKind;
-use broker_core::{ConsumerTag, Timestamp};
+use broker_core::{ConsumerTag, Refusal, Timestamp};
 
 use super::client::ChannelView;
 use super::deaths::QueueDeaths;
@@ -92,6 +92,8 @@ pub struct ConsumerInfo {
     pub timeout_ms: Option<u64>,
     /// Unsettled deliveries.
     pub unacked: u32,
+    /// The limit of its user or vhost that keeps it from being given more.
+    pub held_by: Option<Refusal>,
     /// As it was started.
     pub arguments: Table,
 }
@@ -113,6 +115,9 @@ impl ConsumerInfo {
                         no_ack: view.consumer.no_ack,
                         timeout_ms: view.consumer.timeout_ms,
                         unacked: view.unacked,
+                        held_by: (view.paused.contains(Pause::TENANT))
+                            .then(|| holder.full_hands())
+                            .flatten(),
                         arguments: state
                             .consumer_arguments
                             .get(&view.consumer.id)

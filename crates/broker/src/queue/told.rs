@@ -108,6 +108,7 @@ impl Queue {
             if let Some(holder) = state.holders.get(&late.holder) {
                 let mut deliveries = holder.deliveries.lock();
                 deliveries.unacked.withdraw(self.id, &late.entries);
+                deliveries.tell();
             }
         }
     }

@@ -653,6 +653,7 @@ impl Node {
             true => deliveries.unacked.pass().0,
             false => deliveries.unacked.push(queue.id, entry, Some(consumer)).0,
         };
+        deliveries.tell();
         let deliver = Outgoing::Deliver {
             consumer_tag: tag.as_str(),
             delivery_tag,
@@ -666,6 +667,9 @@ impl Node {
             let name = queue.name.as_str();
             let copy = TraceCopy::delivered(self, &holder, &message.view(), name, redelivered);
             firehose::publish(self, &queue.vhost, copy);
+        }
+        if !no_ack {
+            self.took_from_away(&queue, &holder, consumer);
         }
         if waiting > OUTBOX_MARK {
             self.pause_away(&queue, consumer, Pause::WINDOW);

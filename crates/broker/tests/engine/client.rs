@@ -272,6 +272,11 @@ impl Client {
         }
     }
 
+    /// Takes what has left by now.
+    pub(crate) fn left_now(&self) -> Vec<Left> {
+        std::mem::take(&mut *self.outbox.left.lock().unwrap())
+    }
+
     /// Waits until every publish up to this number is acked.
     pub(crate) async fn confirmed(&mut self, up_to: u64) {
         while !(1..=up_to).all(|number| self.acked.contains(&number)) {

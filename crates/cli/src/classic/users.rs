@@ -8,6 +8,7 @@ use crate::failure::{DATA, Failure, NO_USER, Result, SOFTWARE};
 use crate::shell::{Shell, print};
 
 use super::asked::Asked;
+use super::limits;
 use super::lists::fetch;
 use super::rows::{self, Field};
 use super::{Verb, Verbs};
@@ -319,17 +320,10 @@ fn clear_user_limits(shell: &Shell, asked: &Asked) -> Result<()> {
     asked.banner(&format!("Clearing {which} limits for user \"{user}\" ..."));
     let client = shell.client()?;
     existing(client, user)?;
-    let names = match which {
-        "all" => vec!["max-connections", "max-channels"],
-        name => vec![name],
-    };
-    for name in names {
-        match client.delete(&api_path(["user-limits", user, name])) {
-            Err(error) if !is_missing(&error) => return Err(error.into()),
-            _ => {}
-        }
+    match which {
+        "all" => limits::clear_all(client, "user-limits", user),
+        name => limits::clear(client, "user-limits", user, name),
     }
-    Ok(())
 }
 
 fn list_user_limits(shell: &Shell, asked: &Asked) -> Result<()> {
@@ -341,8 +335,7 @@ fn list_user_limits(shell: &Shell, asked: &Asked) -> Result<()> {
     }
     let user = asked.option("user").unwrap_or("guest");
     asked.banner(&format!("Listing limits for user \"{user}\" ..."));
-    let limits = client.get(&api_path(["user-limits", user]))?;
-    let value = limits[0]["value"].as_object().cloned().unwrap_or_default();
+    let value = limits::of(client, "user-limits", user)?;
     print(&format!("{}\n", Value::Object(value)));
     Ok(())
 }

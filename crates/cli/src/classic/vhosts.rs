@@ -8,6 +8,7 @@ use crate::failure::{DATA, Failure, Result};
 use crate::shell::{Shell, print};
 
 use super::asked::Asked;
+use super::limits;
 use super::lists::fetch;
 use super::rows::{self, Field};
 use super::{Verb, Verbs};
@@ -210,16 +211,7 @@ fn set_vhost_limits(shell: &Shell, asked: &Asked) -> Result<()> {
 fn clear_vhost_limits(shell: &Shell, asked: &Asked) -> Result<()> {
     let vhost = asked.vhost();
     asked.banner(&format!("Clearing vhost \"{vhost}\" limits ..."));
-    for name in ["max-connections", "max-queues"] {
-        match shell
-            .client()?
-            .delete(&api_path(["vhost-limits", vhost, name]))
-        {
-            Err(error) if !is_missing(&error) => return Err(error.into()),
-            _ => {}
-        }
-    }
-    Ok(())
+    limits::clear_all(shell.client()?, "vhost-limits", vhost)
 }
 
 fn list_vhost_limits(shell: &Shell, asked: &Asked) -> Result<()> {
@@ -230,8 +222,7 @@ fn list_vhost_limits(shell: &Shell, asked: &Asked) -> Result<()> {
     }
     let vhost = asked.vhost();
     asked.banner(&format!("Listing limits for vhost \"{vhost}\" ..."));
-    let limits = shell.client()?.get(&api_path(["vhost-limits", vhost]))?;
-    let value = limits[0]["value"].as_object().cloned().unwrap_or_default();
+    let value = limits::of(shell.client()?, "vhost-limits", vhost)?;
     print(&format!("{}\n", Value::Object(value)));
     Ok(())
 }

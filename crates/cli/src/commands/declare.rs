@@ -147,7 +147,7 @@ enum What {
     /// A limit of the virtual host.
     #[command(alias = "vhost-limits", alias = "vhost_limit")]
     VhostLimit {
-        /// max-connections or max-queues.
+        /// max-connections, max-queues, max-channels, max-consumers, max-unacked, …
         name: String,
         #[arg(allow_negative_numbers = true)]
         value: i64,
@@ -158,7 +158,7 @@ enum What {
         /// The user.
         #[arg(id = "of_user", value_name = "USER")]
         user: String,
-        /// max-connections or max-channels.
+        /// max-connections, max-channels, max-queues, max-consumers, max-unacked, …
         name: String,
         #[arg(allow_negative_numbers = true)]
         value: i64,

@@ -112,6 +112,7 @@ fn look(api: &Api, record: &Arc<QueueRecord>, flow: Option<&QueueFlow>) -> Figur
             channel: Some(channel),
             prefetch: info.prefetch,
             unacked: u64::from(info.unacked),
+            held_by: info.held_by.map(|limit| limit.to_string()),
         }
     });
     let mut consumers: Vec<ConsumerLoad> = consumers.collect();

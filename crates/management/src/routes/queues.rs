@@ -203,6 +203,7 @@ async fn put(
         auto_delete: body.flag("auto_delete")?,
         arguments,
         connection: None,
+        user: Some(caller.user.clone()),
         node: Default::default(),
         groups: api.broker().group_count(),
     };

@@ -274,3 +274,29 @@ fn the_cluster_may_limit_vhosts() {
         ",
     );
 }
+
+#[test]
+fn a_user_may_be_limited_in_queues_of_all_vhosts_that_live() {
+    check(
+        "
+        vhost v
+        user ann
+        user-limit ann max-queues 2
+        queue a by ann => new queue a
+        queue b exclusive by ann in v as 1 => new queue b
+        queue c by ann => 406 cannot declare queue 'c': queue limit of user 'ann' (2) is reached
+        queue a by ann => same queue a
+        queue c by bob => new queue c
+        queue d => new queue d
+        end-connection 1
+        queue e by ann => new queue e
+        queue f by ann => 406 cannot declare queue 'f': queue limit of user 'ann' (2) is reached
+        delete-queue a
+        queue f by ann in v => new queue f
+        delete-vhost v
+        queue g by ann => new queue g
+        clear-user-limit ann max-queues
+        queue h by ann => new queue h
+        ",
+    );
+}

@@ -37,6 +37,7 @@ fn declare_queue() -> impl Strategy<Value = MetadataChange> {
                 auto_delete,
                 arguments: Table::new(),
                 connection: Some(ConnectionId(connection)),
+                user: None,
                 node: NodeId(0),
                 groups: 4,
             })

@@ -380,6 +380,7 @@ impl Stage {
             exclusive: words.has("exclusive"),
             auto_delete: words.has("auto-delete"),
             connection: words.connection(),
+            user: words.after("by").map(UserName::new),
             node: NodeId(0),
             groups: 8,
             vhost: Self::vhost_name(words),
@@ -664,6 +665,10 @@ impl Stage {
         assert_eq!(restored.snapshot(), self.metadata.snapshot());
         for record in self.metadata.queues() {
             assert_eq!(restored.queue_by_id(record.id), Some(record));
+            if let Some(user) = &record.declared_by {
+                let declared = self.metadata.queues_declared_by(user);
+                assert_eq!(restored.queues_declared_by(user), declared);
+            }
         }
         assert_eq!(restored.binding_count(), self.metadata.binding_count());
         assert_eq!(restored.exchange_count(), self.metadata.exchange_count());

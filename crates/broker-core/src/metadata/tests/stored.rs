@@ -65,6 +65,7 @@ fn ids_are_never_given_twice_even_after_a_restore() {
         auto_delete: false,
         arguments: [("x-queue-type", "quorum")].into_iter().collect(),
         connection: None,
+        user: None,
         node: NodeId(0),
         groups: 3,
     });

@@ -83,7 +83,7 @@ fn limits_are_checked() {
         user u
         vhost-limit / max-queues x => 406 Validation failed||max-queues should be a number, actually was <<\"x\">>
         vhost-limit / bogus 1 => 406 Validation failed||Unrecognised terms [{<<\"bogus\">>,1}] in limits
-        user-limit u max-queues 1 => 406 Validation failed||Unrecognised terms [{<<\"max-queues\">>,1}] in limits
+        user-limit u max-memory 1 => 406 Validation failed||Unrecognised terms [{<<\"max-memory\">>,1}] in limits
         user-limit nobody max-channels 1 => 404 user 'nobody' not found
         vhost-limit nope max-queues 1 => 530 vhost nope not found
         ",

@@ -194,3 +194,22 @@ fn a_byte_credit_that_is_lifted_hands_out_what_waited() {
         ",
     );
 }
+
+#[test]
+fn consumers_whose_tenant_has_no_room_wait_and_those_without_acks_do_not() {
+    check(
+        "
+        queue classic
+        consumer c1
+        consumer c2
+        room 3
+        publish a b c d e => c1:a c2:b c1:c
+        expect unacked 3 ready 2
+        room 1
+        ack a => a!acked
+        resume c2 tenant => c2:d
+        consumer free no-ack => free:e
+        expect unacked 3 ready 0
+        ",
+    );
+}
