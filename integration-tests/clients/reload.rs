@@ -170,7 +170,6 @@ fn work(address: SocketAddr, queue: String, is_over: Arc<AtomicBool>) -> JoinHan
     std::thread::spawn(move || {
         let connection = Connection::open(address);
         let (publisher, consumer) = (connection.channel(1), connection.channel(2));
-        publisher.declare(&QueueSpec::quorum(&queue));
         publisher.confirm_select();
         consumer.consume(&ConsumerSpec::of(&queue));
         let mut messages = 0;
@@ -196,7 +195,9 @@ fn files_change_under_load_and_no_client_notices_but_by_what_they_say() {
         let scene = Scene::start();
         let address = scene.broker.address();
         let idle = Connection::open(address).channel(1);
-        idle.declare(&QueueSpec::quorum(IDLE));
+        for queue in queues().chain([IDLE.to_owned()]) {
+            idle.declare(&QueueSpec::quorum(&queue));
+        }
         let is_over = Arc::new(AtomicBool::new(false));
         let workers: Vec<_> = queues()
             .map(|queue| work(address, queue, is_over.clone()))

@@ -309,7 +309,11 @@ impl Node {
             return Ok(None);
         }
         let taken = holder.deliveries.lock().share.take();
-        taken.map_err(|full| full.refusal())?;
+        if let Err(full) = taken {
+            // The place that was given back may be the one that somebody else waits for.
+            self.room_in_hand(holder);
+            return Err(full.refusal());
+        }
         let (node, holder) = (self.clone(), holder.clone());
         Ok(Some(Fetching { node, holder }))
     }

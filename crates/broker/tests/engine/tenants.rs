@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use broker::{Broker, Channel, Consume, Publish};
+use broker::{Broker, Channel, Consume, DeclareQueue, Publish};
 use broker_core::metadata::MetadataChange;
 use broker_core::term::Term;
 use broker_core::{ConsumerTag, QueueName, Refusal, UserName, VhostName};
@@ -330,4 +330,39 @@ async fn many_queues_that_hand_out_at_once_stay_within_the_limit() {
     for one in running {
         one.await.expect("all is delivered");
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_queues_of_a_user_are_counted_again_after_a_restart() {
+    let dir = tempfile::tempdir().unwrap();
+    let declare = async |client: &mut Client, name: &str, durable| {
+        let declare = DeclareQueue {
+            queue: QueueName::new(name),
+            passive: false,
+            durable,
+            exclusive: false,
+            auto_delete: false,
+            arguments: Default::default(),
+        };
+        let declared = client.channel.declare_queue(declare).await;
+        declared.map(|_| ())
+    };
+    {
+        let broker = open(dir.path()).await;
+        limit_user(&broker, "max-queues", 2).await;
+        let mut client = Client::connect(&broker);
+        declare(&mut client, "stays", true).await.unwrap();
+        declare(&mut client, "goes", false).await.unwrap();
+        assert!(declare(&mut client, "more", true).await.is_err());
+        client.session.close().await;
+        broker.shutdown().await.unwrap();
+    }
+    let broker = open(dir.path()).await;
+    let mut client = Client::connect(&broker);
+    declare(&mut client, "another", true).await.unwrap();
+    let refusal = declare(&mut client, "more", true).await.unwrap_err();
+    assert_eq!(
+        refusal.to_string(),
+        "cannot declare queue 'more': queue limit of user 'guest' (2) is reached"
+    );
 }

@@ -12,6 +12,16 @@ async fn declare(admin: &Http, queue: &str, arguments: Value) {
     admin.put(&path, body).await.expect_status(201);
 }
 
+fn consume(queue: &str, tag: &str) -> Consume {
+    Consume {
+        queue: QueueName::new(queue),
+        consumer_tag: ConsumerTag::new(tag),
+        no_ack: false,
+        exclusive: false,
+        arguments: amqp::Table::default(),
+    }
+}
+
 async fn publish(admin: &Http, key: &str, payload: &str, headers: Value) {
     let body = json!({
         "properties": {"headers": headers}, "routing_key": key, "payload": payload,
@@ -266,19 +276,45 @@ async fn a_queue_that_waits_for_consumers_says_so() {
     let session = stage.connect(40_001);
     let mut channel = session.open_channel(1).expect("a channel");
     channel.qos(0, 1).expect("a prefetch");
-    let consume = Consume {
-        queue: QueueName::new("q"),
-        consumer_tag: ConsumerTag::new("busy"),
-        no_ack: false,
-        exclusive: false,
-        arguments: amqp::Table::default(),
-    };
-    let tag = channel.consume(consume).await.expect("a consumer");
+    let tag = channel
+        .consume(consume("q", "busy"))
+        .await
+        .expect("a consumer");
     channel.start_consumer(&tag);
     channel.end_turn();
     let why = admin.get("/api/queues/%2F/q/why").await.json();
     assert_eq!(why["verdict"], "consumers_are_the_limit", "{why}");
     assert_eq!(why["consumers"][0]["consumer_tag"], "busy");
+    assert_eq!(why["consumers"][0]["unacked"], 1);
+    channel.close().await;
+    session.close().await;
+}
+
+#[tokio::test]
+async fn the_limit_of_a_user_is_named_when_it_keeps_consumers_waiting() {
+    let stage = Stage::set().await;
+    let admin = stage.admin();
+    declare(&admin, "q", json!({})).await;
+    for key in ["a", "b"] {
+        publish(&admin, "q", key, json!({})).await;
+    }
+    admin
+        .put("/api/user-limits/guest/max-unacked", json!({"value": 1}))
+        .await
+        .expect_status(204);
+    let limits = admin.get("/api/user-limits/guest").await.json();
+    assert_eq!(limits[0]["value"], json!({"max-unacked": 1}));
+    let session = stage.connect(40_001);
+    let mut channel = session.open_channel(1).expect("a channel");
+    let tag = channel
+        .consume(consume("q", "greedy"))
+        .await
+        .expect("a consumer");
+    channel.start_consumer(&tag);
+    let why = admin.get("/api/queues/%2F/q/why").await.json();
+    assert_eq!(why["verdict"], "tenant_limit", "{why}");
+    let limit = "unacked delivery limit of user 'guest' (1) is reached";
+    assert_eq!(why["consumers"][0]["held_by"], limit);
     assert_eq!(why["consumers"][0]["unacked"], 1);
     channel.close().await;
     session.close().await;
