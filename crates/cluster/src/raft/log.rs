@@ -144,12 +144,21 @@ impl State {
         {
             if let EntryPayload::Membership(members) = &logged.entry.payload {
                 let log_id = Some(logged.entry.log_id);
-                self.membership = StoredMembership::new(log_id, members.clone());
+                let members = StoredMembership::new(log_id, members.clone());
+                self.note_members(members);
             }
             self.void.extend(self.entries.pop_front());
         }
         if self.purged.is_none_or(|purged| purged.index < upto.index) {
             self.purged = Some(upto);
+        }
+    }
+
+    /// The members as of an entry that is not in the log any more, or never was. Older ones than those
+    /// that are known say nothing.
+    pub(crate) fn note_members(&mut self, members: StoredMembership) {
+        if members.log_id() >= self.membership.log_id() {
+            self.membership = members;
         }
     }
 
@@ -252,6 +261,8 @@ impl RaftLog {
         log_id: LogId,
         membership: StoredMembership,
     ) -> Result<(), StorageError> {
+        // First: what is saved once the record is written is taken for having it.
+        self.0.state.lock().note_members(membership.clone());
         let record = Control::Installed { log_id, membership };
         self.write_control(&record, None)
             .await
@@ -521,6 +532,30 @@ mod tests {
         let mut state = voted(Vote::new_committed(3, 1));
         state.resign(NodeId(1));
         assert_eq!(state.vote, Some(Vote::new(3, 1)));
+    }
+
+    fn members(index: u64, nodes: [u64; 3]) -> StoredMembership {
+        let voters = nodes
+            .into_iter()
+            .collect::<std::collections::BTreeSet<u64>>();
+        let nodes: std::collections::BTreeMap<_, _> = voters
+            .iter()
+            .map(|node| (*node, Default::default()))
+            .collect();
+        let log_id = LogId::new(LeaderId::new(1, 1), index);
+        StoredMembership::new(Some(log_id), openraft::Membership::new(vec![voters], nodes))
+    }
+
+    #[test]
+    fn the_members_of_an_installed_state_are_saved_and_older_ones_do_not_replace_them() {
+        let mut state = voted(Vote::new(3, 1));
+        assert_eq!(state.save(None).membership, StoredMembership::default());
+        state.note_members(members(7, [1, 2, 3]));
+        assert_eq!(state.save(None).membership, members(7, [1, 2, 3]));
+        state.note_members(members(4, [1, 2, 4]));
+        assert_eq!(state.save(None).membership, members(7, [1, 2, 3]));
+        state.note_members(members(9, [2, 3, 5]));
+        assert_eq!(state.save(None).membership, members(9, [2, 3, 5]));
     }
 
     #[test]
