@@ -7,6 +7,7 @@
 mod capacity;
 mod client;
 mod hold;
+mod levers;
 mod meter;
 mod paging;
 mod release;
@@ -18,6 +19,7 @@ mod worked_example;
 pub use capacity::{CapacityLimits, Fullness, Turn};
 pub use client::{ClientFlow, When};
 pub use hold::{ChannelHold, HoldBounds, HoldEffect, HoldEffects, Place, Stage};
+pub use levers::{Levers, LibraryWord, UserWord};
 #[cfg(debug_assertions)]
 pub use meter::WrongSum;
 pub use meter::{Meter, Threshold};

@@ -180,11 +180,11 @@ impl Broker {
         metadata.check_connection(&options.user, &options.vhost, in_vhost, by_user)?;
         drop(metadata);
         let id = ConnectionId(self.node.next_id());
-        let flow = &self.node.options.flow;
         let client = ClientFlow::of(
             &options.client_properties,
-            flow.channel_flow,
-            flow.blocked_notice,
+            &self.node.flow.levers.read(),
+            &options.user,
+            &options.vhost,
         );
         let memory = self.node.flow.memory.connection();
         let opened = clock::now().0;

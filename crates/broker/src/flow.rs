@@ -19,10 +19,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use broker_core::flow::{HoldBounds, When};
+use broker_core::flow::{HoldBounds, Levers};
 use broker_core::metadata::QueueId;
 use broker_core::queue::HolderId;
-use parking_lot::Mutex;
+use parking_lot::{Mutex, RwLock};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::holder::Holder;
@@ -42,10 +42,6 @@ pub struct FlowOptions {
     pub parked_memory_max_bytes: u64,
     /// What all channels together may have parked on disk.
     pub parked_disk_max_bytes: u64,
-    /// Who is sent `channel.flow`.
-    pub channel_flow: When,
-    /// Who is told `connection.blocked`.
-    pub blocked_notice: When,
     /// Memory of the process above which publishers wait; `None` is no limit.
     // rabbitmq: vm_memory_high_watermark
     pub memory_limit_bytes: Option<u64>,
@@ -69,8 +65,6 @@ impl Default for FlowOptions {
             bounds: HoldBounds::default(),
             parked_memory_max_bytes: 128 << 20,
             parked_disk_max_bytes: 1 << 30,
-            channel_flow: When::Auto,
-            blocked_notice: When::Auto,
             memory_limit_bytes: None,
             producer_percent: broker_core::flow::PRODUCER_SHARE_DEFAULT_PERCENT,
             page_out_percent: 70,
@@ -82,6 +76,8 @@ impl Default for FlowOptions {
 /// The node's part of flow control.
 pub(crate) struct Flow {
     pub(crate) options: FlowOptions,
+    /// What connections that open now are judged by.
+    pub(crate) levers: RwLock<Levers>,
     pub(crate) alarms: Alarms,
     pub(crate) tally: FlowTally,
     pub(crate) memory: MemoryTree,
@@ -101,9 +97,10 @@ pub(crate) struct Flow {
 }
 
 impl Flow {
-    pub(crate) fn new(options: FlowOptions) -> Self {
+    pub(crate) fn new(options: FlowOptions, levers: Levers) -> Self {
         Self {
             options,
+            levers: RwLock::new(levers),
             alarms: Alarms::new(options.memory_limit_bytes, options.disk_free_limit_bytes),
             tally: FlowTally::default(),
             memory: MemoryTree::new(

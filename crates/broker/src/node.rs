@@ -91,7 +91,7 @@ pub(crate) struct Node {
 
 impl Node {
     pub(crate) fn new(me: Weak<Node>, options: BrokerOptions, storage: Storage) -> Self {
-        let flow = Flow::new(options.flow);
+        let flow = Flow::new(options.flow, options.levers.clone());
         let replication = options.cluster.clone().map(Replication::new);
         let asker = options.cluster.as_ref().map(|cluster| cluster.node);
         let metadata = MetadataStore::new(options.fresh_metadata(), me.clone(), asker);

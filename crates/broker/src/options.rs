@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use broker_core::flow::Levers;
 use broker_core::metadata::{Defaults, Metadata};
 
 use crate::flow::FlowOptions;
@@ -23,6 +24,8 @@ pub struct BrokerOptions {
     pub defaults: Defaults,
     /// How publishers are held.
     pub flow: FlowOptions,
+    /// Which levers hold which clients, until `Broker::set_levers`.
+    pub levers: Levers,
     /// The cluster that the node is part of, if any.
     pub cluster: Option<crate::replication::ClusterOptions>,
 }
@@ -38,6 +41,7 @@ impl BrokerOptions {
             commit_threads: 1,
             defaults: Defaults::default(),
             flow: FlowOptions::default(),
+            levers: Levers::default(),
             cluster: None,
         }
     }

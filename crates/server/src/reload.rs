@@ -26,12 +26,17 @@ use crate::{first_run, notify, wiring};
 use watched::Watched;
 
 /// Beginnings of the keys whose new value counts at once.
-const LIVE: [&str; 25] = [
+const LIVE: [&str; 30] = [
     "auth.mechanisms",
     "auth.loopback_users",
     "auth.anonymous_",
     "auth.failure_delay",
     "disk.free_limit",
+    "flow.channel_flow",
+    "flow.blocked_notice",
+    "flow.clients",
+    "flow.users",
+    "flow.vhosts",
     "limits.frame_max",
     "limits.channel_max",
     "limits.heartbeat",
@@ -209,6 +214,7 @@ impl<'a> Reload<'a> {
         self.parts.amqp.set(wiring::amqp_options(&wanted));
         self.settle_defaults(&wanted);
         self.set_alarm_limits(&wanted);
+        self.parts.broker.set_levers(wiring::levers(&wanted));
         self.settings = wanted;
         tracing::info!(
             log_level = self.settings.log.level,
@@ -363,7 +369,14 @@ fn live_only(old: &Settings, new: &Settings) -> Settings {
     live.definitions = old.definitions.clone();
     live.storage = old.storage.clone();
     live.memory.producer_percent = old.memory.producer_percent;
-    live.flow = old.flow.clone();
+    live.flow = settings::Flow {
+        channel_flow: new.flow.channel_flow,
+        blocked_notice: new.flow.blocked_notice,
+        clients: new.flow.clients.clone(),
+        users: new.flow.users.clone(),
+        vhosts: new.flow.vhosts.clone(),
+        ..old.flow.clone()
+    };
     live.log.format = old.log.format;
     live.quorum.groups = old.quorum.groups;
     live.limits.max_message_size = old.limits.max_message_size;

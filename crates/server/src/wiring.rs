@@ -8,8 +8,9 @@ use std::sync::Arc;
 use amqp_server::{AmqpServerOptions, ServerIdentity};
 use auth::{AuthPolicy, FirstUser, FirstUserError, Mechanism};
 use broker::{BrokerOptions, ClusterMember, ClusterOptions, ClusterSecret, FlowOptions};
-use broker_core::flow::{HoldBounds, When};
+use broker_core::flow::{HoldBounds, Levers, LibraryWord, UserWord, When};
 use broker_core::settings as core;
+use broker_core::{UserName, VhostName};
 use management::{ListenerInfo, ManagementOptions, ReloadDoor};
 use settings::{
     DeadLetterStrategy, DeliveryLimitCounts, Lever, LoginFrom, Quorum, SanType, Settings,
@@ -98,17 +99,13 @@ pub(crate) fn broker_options(settings: &Settings) -> BrokerOptions {
     options.groups = settings.quorum.groups;
     options.defaults.quorum = quorum_defaults(settings);
     options.flow = flow_options(settings, broker::memory_limit_bytes());
+    options.levers = levers(settings);
     options
 }
 
 /// How publishers are held on a machine that lets the process use so much memory.
 pub(crate) fn flow_options(settings: &Settings, memory_bytes: Option<u64>) -> FlowOptions {
     let flow = &settings.flow;
-    let lever = |lever| match lever {
-        Lever::Auto => When::Auto,
-        Lever::Always => When::Always,
-        Lever::Never => When::Never,
-    };
     FlowOptions {
         hold_timeout_ms: flow.hold_timeout.as_ms(),
         bounds: HoldBounds {
@@ -119,13 +116,48 @@ pub(crate) fn flow_options(settings: &Settings, memory_bytes: Option<u64>) -> Fl
         },
         parked_memory_max_bytes: flow.park_memory_total.as_bytes(),
         parked_disk_max_bytes: flow.park_disk_total.as_bytes(),
-        channel_flow: lever(flow.channel_flow),
-        blocked_notice: lever(flow.blocked_notice),
         memory_limit_bytes: memory_bytes
             .map(|bytes| settings.memory.high_watermark.bytes_of(bytes)),
         producer_percent: settings.memory.producer_percent.into(),
         disk_free_limit_bytes: settings.disk.free_limit.as_bytes(),
         ..FlowOptions::default()
+    }
+}
+
+/// Which levers hold which clients.
+pub(crate) fn levers(settings: &Settings) -> Levers {
+    let flow = &settings.flow;
+    let libraries = flow.clients.iter().map(|client| LibraryWord {
+        product: client.product.clone(),
+        platform: client.platform.clone(),
+        obeys_flow: client.obeys_flow,
+        stops_acks: client.stops_acks_when_blocked,
+    });
+    let users = flow.users.iter().map(|(user, said)| {
+        let word = UserWord {
+            channel_flow: said.channel_flow.map(when),
+            blocked_notice: said.blocked_notice.map(when),
+        };
+        (UserName::new(user), word)
+    });
+    let vhosts = flow
+        .vhosts
+        .iter()
+        .filter_map(|(vhost, said)| Some((VhostName::new(vhost), when(said.channel_flow?))));
+    Levers {
+        channel_flow: when(flow.channel_flow),
+        blocked_notice: when(flow.blocked_notice),
+        libraries: libraries.collect(),
+        users: users.collect(),
+        vhosts: vhosts.collect(),
+    }
+}
+
+fn when(lever: Lever) -> When {
+    match lever {
+        Lever::Auto => When::Auto,
+        Lever::Always => When::Always,
+        Lever::Never => When::Never,
     }
 }
 

@@ -12,7 +12,7 @@ use crate::yaml::Aim;
 
 /// A rule that the settings break.
 pub(crate) struct Broken {
-    key: &'static str,
+    path: KeyPath,
     rule: String,
 }
 
@@ -41,12 +41,12 @@ const GROUPS_MAX: u32 = 256;
 impl Broken {
     /// The fault, at the place of the layer that has the last word on the key.
     pub(crate) fn fault(self, keys: &Keys, layers: &[Layer], settings: &Settings) -> Fault {
-        let path = KeyPath::dotted(self.key);
+        let path = self.path;
         let tree = serde_yaml::to_value(settings).unwrap_or_else(|_| keys.defaults().clone());
         let found = layer::plain(&path, path.value(&tree).unwrap_or(&Value::Null));
         Fault {
             origin: last_word(layers, &path).origin_of(&path, Aim::Value),
-            key: Some(self.key.to_owned()),
+            key: Some(path.to_string()),
             problem: Problem::OutOfRange {
                 found,
                 rule: self.rule,
@@ -62,6 +62,7 @@ pub(crate) fn whole(settings: &Settings) -> Vec<Broken> {
     auth(settings, &mut broken);
     storage(settings, &mut broken);
     memory(settings, &mut broken);
+    flow(settings, &mut broken);
     limits(settings, &mut broken);
     quorum(settings, &mut broken);
     cluster(settings, &mut broken);
@@ -75,10 +76,26 @@ fn memory(settings: &Settings, broken: &mut Vec<Broken>) {
     need(percent <= 100, "memory.producer_percent", rule, broken);
 }
 
+fn flow(settings: &Settings, broken: &mut Vec<Broken>) {
+    let list = KeyPath::dotted("flow.clients");
+    for (index, client) in settings.flow.clients.iter().enumerate() {
+        let fault = |rule: &str| Broken {
+            path: list.item(index),
+            rule: rule.to_owned(),
+        };
+        if client.product.is_empty() {
+            broken.push(fault("name the client's product, as it announces it"));
+        }
+        if client.obeys_flow.is_none() && client.stops_acks_when_blocked.is_none() {
+            broken.push(fault("say obeys_flow or stops_acks_when_blocked of it"));
+        }
+    }
+}
+
 fn need(holds: bool, key: &'static str, rule: impl Into<String>, broken: &mut Vec<Broken>) {
     if !holds {
         broken.push(Broken {
-            key,
+            path: KeyPath::dotted(key),
             rule: rule.into(),
         });
     }

@@ -39,17 +39,16 @@ pub fn explain(wanted: &str) -> Result<Vec<Explanation>, Option<String>> {
             let below = keys.below(&path);
             Ok(below.iter().map(|key| explained(&keys, key)).collect())
         }
-        Known::Nothing => Err(keys.nearest(wanted)),
+        Known::Nothing => Err(keys.nearest(wanted, &KeyPath::default())),
     }
 }
 
 fn explained(keys: &Keys, key: &str) -> Explanation {
     let path = KeyPath::dotted(key);
-    let default = path.value(keys.defaults());
     Explanation {
         key: key.to_owned(),
         about: about(key),
-        default: default.map(|value| layer::plain(&path, value)),
+        default: keys.default(&path).map(|value| layer::plain(&path, value)),
         variable: Some(format!(
             "{}{}",
             crate::VARIABLE_PREFIX,
@@ -58,9 +57,11 @@ fn explained(keys: &Keys, key: &str) -> Explanation {
     }
 }
 
-/// The comment above the key, or above the group of keys that it stands in.
+/// The comment above the key, or above the group of keys that it stands in. Keys of entries are
+/// explained with the key that has the entries.
 fn about(key: &str) -> Vec<String> {
-    let Some((section, name)) = key.split_once('.') else {
+    let mut words = key.split('.');
+    let (Some(section), Some(name)) = (words.next(), words.next()) else {
         return Vec::new();
     };
     let mut lines = REFERENCE
@@ -109,6 +110,19 @@ mod tests {
         let variable = found.variable.as_deref();
         assert_eq!(variable, Some("SLUICEMQ__LIMITS__HEARTBEAT"));
         assert!(found.about[0].starts_with("Heartbeat period"), "{found:?}");
+    }
+
+    #[test]
+    fn keys_of_entries_are_explained_with_the_key_that_has_them() {
+        let [found] = &explain("flow.users").expect("the key exists")[..] else {
+            panic!("one key")
+        };
+        assert_eq!(found.default.as_deref(), Some("{}"));
+        let [channel_flow, _] = &explain("flow.users.batch").expect("a name's keys")[..] else {
+            panic!("two keys")
+        };
+        assert_eq!(channel_flow.key, "flow.users.batch.channel_flow");
+        assert_eq!(channel_flow.about, found.about);
     }
 
     #[test]

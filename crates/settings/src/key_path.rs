@@ -42,16 +42,17 @@ impl KeyPath {
         Self(steps)
     }
 
+    /// The first step after another path, and the rest; `None` if this path does not go on from it.
+    pub(crate) fn below(&self, other: &Self) -> Option<(&Step, Self)> {
+        let (first, rest) = self.0.strip_prefix(&other.0[..])?.split_first()?;
+        Some((first, Self(rest.to_vec())))
+    }
+
     /// The part that names a key: list positions at the end are cut off.
     pub(crate) fn key_part(&self) -> Self {
         let is_key = |step: &Step| matches!(step, Step::Key(_));
-        Self(
-            self.0
-                .iter()
-                .take_while(|step| is_key(step))
-                .cloned()
-                .collect(),
-        )
+        let len = self.0.iter().rposition(is_key).map_or(0, |last| last + 1);
+        Self(self.0[..len].to_vec())
     }
 
     /// The value at the path's end.

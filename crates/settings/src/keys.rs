@@ -1,13 +1,40 @@
-//! Which keys there are: the tree of the serialized defaults, and the nearest key to a wrong one.
+//! Which keys there are: the tree of the serialized defaults, what entries under a list or under
+//! names hold, and the nearest key to a wrong one.
 
+use serde::Serialize;
 use serde_yaml::Value;
 
-use crate::key_path::KeyPath;
-use crate::sections::Settings;
+use crate::key_path::{KeyPath, Step};
+use crate::sections::{FlowClient, FlowUser, FlowVhost, Settings};
 
 /// The known keys, as a tree of their default values.
 pub(crate) struct Keys {
     defaults: Value,
+    entries: [Entries; 3],
+}
+
+/// A key whose value is entries that are sections of their own, by place or by the operator's names.
+struct Entries {
+    key: KeyPath,
+    by_name: bool,
+    /// The keys of each entry with their defaults.
+    each: Value,
+}
+
+impl Entries {
+    fn new(key: &str, by_name: bool, each: &impl Serialize) -> Self {
+        Self {
+            key: KeyPath::dotted(key),
+            by_name,
+            each: tree_of(each),
+        }
+    }
+
+    /// The rest of a path that leads into an entry.
+    fn within(&self, path: &KeyPath) -> Option<KeyPath> {
+        let (entry, within) = path.below(&self.key)?;
+        (matches!(entry, Step::Key(_)) == self.by_name).then_some(within)
+    }
 }
 
 /// What a path leads to.
@@ -25,9 +52,14 @@ const KEY_LETTERS_MAX: usize = 100;
 
 impl Keys {
     pub(crate) fn new() -> Self {
-        let defaults = serde_yaml::to_value(Settings::default())
-            .expect("settings are plain structs of texts, numbers and lists");
-        Self { defaults }
+        Self {
+            defaults: tree_of(&Settings::default()),
+            entries: [
+                Entries::new("flow.clients", false, &FlowClient::default()),
+                Entries::new("flow.users", true, &FlowUser::default()),
+                Entries::new("flow.vhosts", true, &FlowVhost::default()),
+            ],
+        }
     }
 
     pub(crate) fn defaults(&self) -> &Value {
@@ -35,16 +67,31 @@ impl Keys {
     }
 
     pub(crate) fn look_up(&self, path: &KeyPath) -> Known<'_> {
-        match path.value(&self.defaults) {
+        match self.default(path) {
             None => Known::Nothing,
-            Some(Value::Mapping(_)) => Known::Section,
+            // No section is without keys: an empty one is for the operator's names.
+            Some(Value::Mapping(keys)) if !keys.is_empty() => Known::Section,
             Some(default) => Known::Key(default),
         }
     }
 
+    /// The default at the path's end; of a section, those of its keys.
+    pub(crate) fn default(&self, path: &KeyPath) -> Option<&Value> {
+        let mut entries = self.entries.iter();
+        match entries.find_map(|entries| Some((&entries.each, entries.within(path)?))) {
+            Some((each, within)) => within.value(each),
+            None => path.value(&self.defaults),
+        }
+    }
+
+    /// Whether the value of this key is entries with keys of their own.
+    pub(crate) fn has_entries(&self, path: &KeyPath) -> bool {
+        self.entries.iter().any(|entries| entries.key == *path)
+    }
+
     /// Full paths of the keys in a section.
     pub(crate) fn below(&self, section: &KeyPath) -> Vec<String> {
-        let entries = section.value(&self.defaults).and_then(Value::as_mapping);
+        let entries = self.default(section).and_then(Value::as_mapping);
         entries
             .into_iter()
             .flat_map(|entries| entries.keys().filter_map(Value::as_str))
@@ -65,12 +112,15 @@ impl Keys {
     /// The key or section that an unknown path was probably meant to be.
     ///
     /// First a typing error in the whole path, then the right last word in the wrong section.
-    pub(crate) fn nearest(&self, wrong: &str) -> Option<String> {
+    /// `section` is where it was written.
+    pub(crate) fn nearest(&self, wrong: &str, section: &KeyPath) -> Option<String> {
         if wrong.len() > KEY_LETTERS_MAX {
             return None;
         }
         let mut candidates = self.all();
         candidates.extend(self.below(&KeyPath::default()));
+        // Among all keys there are none of an entry.
+        candidates.extend(self.below(section));
         let wrong_word = last_word(wrong);
         let by_path = candidates
             .iter()
@@ -90,6 +140,10 @@ impl Keys {
             .min_by_key(|right| edits(wrong_word, last_word(right)))
             .cloned()
     }
+}
+
+fn tree_of(defaults: &impl Serialize) -> Value {
+    serde_yaml::to_value(defaults).expect("settings are plain structs of texts, numbers and lists")
 }
 
 /// The one of `words` that a wrong word was probably meant to be.

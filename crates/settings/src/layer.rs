@@ -163,6 +163,7 @@ fn typed_by(default: &Value, text: &str) -> Value {
                 .filter(|item| !item.is_empty());
             Value::Sequence(items.map(Value::from).collect())
         }
+        Value::Mapping(_) => as_yaml().filter(Value::is_mapping).unwrap_or_else(fallback),
         _ => fallback(),
     }
 }
@@ -247,7 +248,12 @@ fn prune(keys: &Keys, section: &KeyPath, tree: &mut Value, found: &mut Vec<Found
             Known::Nothing
         };
         match known {
-            Known::Key(_) => true,
+            Known::Key(_) => {
+                if keys.has_entries(&path) {
+                    prune_entries(keys, &path, value, found);
+                }
+                true
+            }
             Known::Section => {
                 prune(keys, &path, value, found);
                 value.is_mapping()
@@ -265,6 +271,52 @@ fn prune(keys: &Keys, section: &KeyPath, tree: &mut Value, found: &mut Vec<Found
     });
 }
 
+/// Does the same for entries that are sections of their own. A list where names belong, or names
+/// where a list belongs, are a fault of the value's type.
+fn prune_entries(keys: &Keys, key: &KeyPath, value: &mut Value, found: &mut Vec<Found>) {
+    match value {
+        Value::Sequence(items) => {
+            for (index, entry) in items.iter_mut().enumerate() {
+                prune_entry(keys, &key.item(index), entry, found);
+            }
+        }
+        Value::Mapping(names) => names.retain(|name, entry| {
+            let path = key.child(&yaml::show_key(name));
+            if name.is_string() {
+                prune_entry(keys, &path, entry, found);
+            } else {
+                let problem = not_a_name(name);
+                found.push(Found {
+                    path,
+                    aim: Aim::Key,
+                    problem,
+                });
+            }
+            name.is_string()
+        }),
+        _ => {}
+    }
+}
+
+fn prune_entry(keys: &Keys, path: &KeyPath, entry: &mut Value, found: &mut Vec<Found>) {
+    if !matches!(keys.look_up(path), Known::Section) {
+        return;
+    }
+    prune(keys, path, entry, found);
+    if !entry.is_mapping() {
+        *entry = Value::Mapping(Default::default());
+    }
+}
+
+fn not_a_name(name: &Value) -> Problem {
+    let found = yaml::show(name);
+    Problem::BadValue {
+        hint: yaml_trap(name, &found, "a text"),
+        found,
+        expected: "a text".to_owned(),
+    }
+}
+
 fn unknown_key(keys: &Keys, section: &KeyPath, path: &KeyPath) -> Problem {
     let written = path.to_string();
     if path.steps().len() == 1 && matches!(keys.look_up(&KeyPath::dotted(&written)), Known::Key(_))
@@ -276,7 +328,7 @@ fn unknown_key(keys: &Keys, section: &KeyPath, path: &KeyPath) -> Problem {
         };
     }
     Problem::UnknownKey {
-        nearest: keys.nearest(&written),
+        nearest: keys.nearest(&written, section),
         siblings: keys.below(section),
     }
 }
@@ -325,11 +377,12 @@ pub(crate) fn shown(path: &KeyPath, value: &Value) -> String {
     }
 }
 
-/// A value as a reader of the log expects it: a text without quotes.
+/// A value as a reader of the log expects it: a text without quotes, entries with what they say.
 pub(crate) fn plain(path: &KeyPath, value: &Value) -> String {
     match (shown(path, value), value) {
-        (shown, Value::String(text)) if shown != HIDDEN => text.clone(),
-        (shown, _) => shown,
+        (shown, _) if shown == HIDDEN => shown,
+        (_, Value::String(text)) => text.clone(),
+        (_, whole) => yaml::on_one_line(whole),
     }
 }
 
@@ -338,6 +391,7 @@ fn words_for(expected: &str) -> &str {
         "a string" | "path string" | "string" => "a text",
         "a boolean" => "true or false",
         "a sequence" => "a list, as in [a, b]",
+        "a map" => "names with keys of their own, as in {name: {key: value}}",
         "u16" => "a whole number from 0 to 65535",
         "u32" => "a whole number from 0 to 4294967295",
         other => other,

@@ -36,8 +36,8 @@ pub use scalar::{
     TimeoutAction, TlsVersion, Watermark,
 };
 pub use sections::{
-    Auth, Definitions, Disk, Flow, Limits, Listeners, Log, Memory, Node, Policies, Quorum,
-    Settings, Shutdown, Storage, Tls,
+    Auth, Definitions, Disk, Flow, FlowClient, FlowUser, FlowVhost, Limits, Listeners, Log, Memory,
+    Node, Policies, Quorum, Settings, Shutdown, Storage, Tls,
 };
 pub use watch::Fingerprint;
 

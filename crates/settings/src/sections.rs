@@ -4,15 +4,18 @@
 //! serialized defaults, so a field is all that a key needs besides its lines in
 //! `config/broker.yaml`. What the values do to a running broker is decided elsewhere.
 
+mod flow;
+
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
 use crate::scalar::{
     ByteSize, Cap, ClientCertificates, DeadLetterStrategy, DelayedRetry, DeliveryLimitCounts,
-    Lever, Listen, LogFormat, LoginFrom, SanType, Secret, Span, Timeout, TimeoutAction, TlsVersion,
+    Listen, LogFormat, LoginFrom, SanType, Secret, Span, Timeout, TimeoutAction, TlsVersion,
     Watermark,
 };
+pub use flow::{Flow, FlowClient, FlowUser, FlowVhost};
 
 /// What the operator wrote, laid over the built-in defaults.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -215,30 +218,6 @@ pub struct Disk {
     pub free_limit: ByteSize,
 }
 
-/// `flow`: how publishers of overfull queues are held.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Flow {
-    /// Longest time that a message waits for an overfull queue.
-    pub hold_timeout: Span,
-    /// Time between two log lines about a held channel.
-    pub hold_notify_period: Span,
-    /// Time after `channel.flow` in which publishes that were under way come without blame.
-    pub grace: Span,
-    /// Waiting bytes of one channel that stay in memory.
-    pub park_memory: ByteSize,
-    /// Waiting bytes of one channel on disk.
-    pub park_disk: ByteSize,
-    /// Waiting bytes of all channels that stay in memory.
-    pub park_memory_total: ByteSize,
-    /// Waiting bytes of all channels on disk.
-    pub park_disk_total: ByteSize,
-    /// Who is sent `channel.flow`.
-    pub channel_flow: Lever,
-    /// Who is told `connection.blocked`.
-    pub blocked_notice: Lever,
-}
-
 /// `limits`: what one client may ask for.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -411,22 +390,6 @@ impl Default for Disk {
     fn default() -> Self {
         Self {
             free_limit: ByteSize::bytes(50_000_000),
-        }
-    }
-}
-
-impl Default for Flow {
-    fn default() -> Self {
-        Self {
-            hold_timeout: Span::seconds(120),
-            hold_notify_period: Span::seconds(5),
-            grace: Span::seconds(5),
-            park_memory: ByteSize::mib(4),
-            park_disk: ByteSize::mib(64),
-            park_memory_total: ByteSize::mib(128),
-            park_disk_total: ByteSize::mib(1024),
-            channel_flow: Lever::Auto,
-            blocked_notice: Lever::Auto,
         }
     }
 }

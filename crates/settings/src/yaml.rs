@@ -301,6 +301,23 @@ pub(crate) fn show(value: &Value) -> String {
     }
 }
 
+/// A value with all that is in it, on one line. What is unset is left out.
+pub(crate) fn on_one_line(value: &Value) -> String {
+    match value {
+        Value::Sequence(items) => {
+            let items: Vec<String> = items.iter().map(on_one_line).collect();
+            format!("[{}]", items.join(", "))
+        }
+        Value::Mapping(entries) => {
+            let set = entries.iter().filter(|(_, value)| !value.is_null());
+            let entry = |(key, value)| format!("{}: {}", show_key(key), on_one_line(value));
+            let entries: Vec<String> = set.map(entry).collect();
+            format!("{{{}}}", entries.join(", "))
+        }
+        other => show(other),
+    }
+}
+
 /// A key as text, as `locate` compares it.
 pub(crate) fn show_key(key: &Value) -> String {
     match key {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use broker_core::flow::{CapacityLimits, Meter, Stage};
+use broker_core::flow::{CapacityLimits, Levers, Meter, Stage};
 use broker_core::metadata::QueueId;
 use broker_core::{QueueName, VhostName};
 
@@ -313,6 +313,12 @@ impl Broker {
         self.node().flow.alarms.set_memory_limit(bytes);
         self.node().flow.memory.set_limit(bytes);
         self.node().look_at_machine();
+    }
+
+    /// Connections that come from here on are judged by these words. Open ones stay as they were
+    /// judged: a client that was asked to pause must hear when to go on.
+    pub fn set_levers(&self, levers: Levers) {
+        *self.node().flow.levers.write() = levers;
     }
 
     /// Free disk space below which publishers wait, from here on.

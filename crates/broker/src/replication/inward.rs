@@ -7,7 +7,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Weak};
 
 use amqp::{Table, Value};
-use broker_core::flow::{ClientFlow, When};
+use broker_core::flow::ClientFlow;
 use broker_core::metadata::{ConnectionId, QueueId};
 use broker_core::queue::{Consumer, ConsumerId, EntryId, HolderId, Pause, ReturnCause};
 use broker_core::{ConsumerTag, Refusal, UserName, VhostName};
@@ -108,7 +108,8 @@ impl Guests {
                 tls: None,
             };
             let id = ConnectionId(holder.0);
-            let client = ClientFlow::of(&options.client_properties, When::Never, When::Never);
+            // The node that has the client's socket pulls its levers.
+            let client = ClientFlow::default();
             let memory = node.flow.memory.connection();
             let opened = clock::now().0;
             let session = Arc::new(SessionShared::new(id, options, opened, client, memory));

@@ -79,7 +79,7 @@ fn told(settings: &Settings) -> String {
             broker.groups,
             broker.defaults
         ),
-        flow_options(settings, Some(1 << 40)),
+        (flow_options(settings, Some(1 << 40)), broker.levers),
         (
             quorum_defaults(settings),
             // Delays count only when some returns are held back.
@@ -210,6 +210,28 @@ fn settings_of_the_engine_arrive() {
     // The largest message must fit into a record.
     let storage = options("limits.max_message_size", "512MiB").storage;
     assert!(storage.record_bytes_max > 512 << 20);
+}
+
+#[test]
+fn settings_of_levers_arrive() {
+    let library = &levers(&with(
+        "flow.clients",
+        "[{product: x, platform: y, obeys_flow: false, stops_acks_when_blocked: true}]",
+    ))
+    .libraries[0];
+    assert_eq!((&library.product[..], &library.platform[..]), ("x", "y"));
+    let traits = (library.obeys_flow, library.stops_acks);
+    assert_eq!(traits, (Some(false), Some(true)));
+
+    let users = levers(&with("flow.users", "{batch: {channel_flow: never}}")).users;
+    let word = users[&UserName::new("batch")];
+    assert_eq!(word.channel_flow, Some(When::Never));
+    assert_eq!(word.blocked_notice, None);
+
+    let vhosts = "{bulk: {channel_flow: always}, silent: {}}";
+    let vhosts = levers(&with("flow.vhosts", vhosts)).vhosts;
+    let said: Vec<_> = vhosts.into_iter().collect();
+    assert_eq!(said, [(VhostName::new("bulk"), When::Always)]);
 }
 
 #[test]

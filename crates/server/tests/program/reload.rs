@@ -312,8 +312,10 @@ fn settings_change_for_clients_that_come_later_and_open_connections_stay() {
     let amqp = program.ready();
     let mut open = crate::tls::Amqp::plain(amqp);
     assert_eq!(open.log_in_plain().heartbeat, 60);
-    fs::write(&config, "limits: {heartbeat: 7s}\n").expect("written");
-    program.line_with("configuration reloaded");
+    let text = "limits: {heartbeat: 7s}\nflow: {users: {guest: {channel_flow: never}}}\n";
+    fs::write(&config, text).expect("written");
+    let line = program.line_with("configuration reloaded");
+    assert!(line.contains("flow.users, limits.heartbeat"), "{line}");
     let mut later = crate::tls::Amqp::plain(amqp);
     assert_eq!(later.log_in_plain().heartbeat, 7);
     open.open_vhost();

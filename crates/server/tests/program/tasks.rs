@@ -71,6 +71,34 @@ fn explain_tells_meaning_default_value_and_variable() {
 }
 
 #[test]
+fn explain_tells_what_is_said_under_names_and_in_lists() {
+    let folder = folder();
+    let config = folder.path().join("broker.yaml");
+    let text = "flow:\n  clients: [{product: x, obeys_flow: true}]\n  users:\n    batch:\n      \
+                channel_flow: never\n";
+    std::fs::write(&config, text).expect("written");
+    let config = config.to_str().expect("a text");
+    let said = [
+        (
+            "flow.clients",
+            "here: [{product: \"x\", platform: \"\", obeys_flow: true}] (",
+        ),
+        ("flow.users", "here: {batch: {channel_flow: \"never\"}} ("),
+        ("flow.vhosts", "default: {}"),
+        (
+            "flow.users.batch.channel_flow",
+            "FLOW__USERS__BATCH__CHANNEL_FLOW",
+        ),
+    ];
+    for (key, words) in said {
+        let options = ["explain", key, "--config", config];
+        let (code, told, _) = output(&mut command(folder.path(), &options));
+        assert_eq!(code, Some(0), "{key}");
+        assert!(told.contains(words), "{words}: {told}");
+    }
+}
+
+#[test]
 fn a_rabbitmq_conf_is_taken_over_and_what_is_lost_is_named() {
     let folder = folder();
     let conf = folder.path().join("rabbitmq.conf");

@@ -464,3 +464,84 @@ fn parts_of_a_fault_are_data() {
     assert_eq!(nearest.as_deref(), Some("limits.channel_max"));
     assert!(siblings.contains(&"limits.heartbeat".to_owned()));
 }
+
+#[test]
+fn an_unknown_key_of_an_entry_names_the_nearest_one_beside_it() {
+    check(
+        "flow:\n  users:\n    batch:\n      chanel_flow: never\n",
+        "broker.yaml:4:7: unknown key `flow.users.batch.chanel_flow`; \
+         did you mean `flow.users.batch.channel_flow`?",
+    );
+    check(
+        "flow:\n  clients:\n    - product: x\n      obey_flow: true\n    - {produkt: y}\n",
+        "broker.yaml:4:7: unknown key `flow.clients[0].obey_flow`; \
+         did you mean `flow.clients[0].obeys_flow`?\n\
+         broker.yaml:5:8: unknown key `flow.clients[1].produkt`; \
+         did you mean `flow.clients[1].product`?",
+    );
+    check(
+        "flow:\n  vhosts: {a.b: {zebra: 1}}\n",
+        "broker.yaml:2:18: unknown key `flow.vhosts.a.b.zebra`; \
+         the keys here are flow.vhosts.a.b.channel_flow",
+    );
+    check(
+        "flow:\n  vhosts: {/: {blocked_notice: never}}\n",
+        "broker.yaml:2:16: unknown key `flow.vhosts./.blocked_notice`; \
+         did you mean `flow.blocked_notice`?",
+    );
+}
+
+#[test]
+fn values_of_entries_are_judged_like_all_others() {
+    check(
+        "flow:\n  users:\n    a: {channel_flow: nevr}\n    b: {blocked_notice: 1}\n",
+        "broker.yaml:3:23: `flow.users.a.channel_flow`: found \"nevr\", \
+         expected one of auto, always, never\n\
+         broker.yaml:4:25: `flow.users.b.blocked_notice`: found 1, \
+         expected one of auto, always, never",
+    );
+    check(
+        "flow:\n  clients:\n    - {product: x, obeys_flow: yes}\n    - {product: 7}\n",
+        "broker.yaml:3:32: `flow.clients[0].obeys_flow`: found \"yes\", \
+         expected true or false; only true and false are truth values\n\
+         broker.yaml:4:17: `flow.clients[1].product`: found 7, expected a text; \
+         write it in quotes: \"7\"",
+    );
+    check(
+        "flow:\n  users: {a: never}\n  clients: [lapin]\n",
+        "broker.yaml:2:14: `flow.users.a` is a section, but found \"never\"; set its keys instead: \
+         flow.users.a.channel_flow, flow.users.a.blocked_notice\n\
+         broker.yaml:3:13: `flow.clients[0]` is a section, but found \"lapin\"; set its keys \
+         instead: flow.clients[0].product, flow.clients[0].platform, flow.clients[0].obeys_flow, \
+         flow.clients[0].stops_acks_when_blocked",
+    );
+}
+
+#[test]
+fn entries_that_say_nothing_are_refused() {
+    check(
+        "flow:\n  clients:\n    - {product: x}\n    - {platform: Java, obeys_flow: true}\n",
+        "broker.yaml:3:7: `flow.clients[0]` is {product: \"x\", platform: \"\"}; \
+         say obeys_flow or stops_acks_when_blocked of it\n\
+         broker.yaml:4:7: `flow.clients[1]` is {product: \"\", platform: \"Java\", \
+         obeys_flow: true}; name the client's product, as it announces it",
+    );
+}
+
+#[test]
+fn lists_and_names_are_asked_for_where_they_belong() {
+    let names = "expected names with keys of their own, as in {name: {key: value}}";
+    check(
+        "flow:\n  users: [batch]\n",
+        &format!("broker.yaml:2:10: `flow.users`: found [\"batch\"], {names}"),
+    );
+    check(
+        "flow:\n  clients: {product: x}\n",
+        "broker.yaml:2:12: `flow.clients`: found a section with the keys product, \
+         expected a list, as in [a, b]",
+    );
+    check(
+        "flow:\n  users: {7: {channel_flow: never}}\n",
+        "broker.yaml:2:11: `flow.users.7`: found 7, expected a text; write it in quotes: \"7\"",
+    );
+}

@@ -215,3 +215,59 @@ fn a_factor_is_a_number_in_files_and_a_text_in_options() {
     let fault = factor(&sources).expect_err("a fault").to_string();
     assert!(fault.contains("expected a number or null"), "{fault}");
 }
+
+#[test]
+fn names_come_to_names_and_their_keys_to_keys() {
+    let folder = Folder::new()
+        .with(
+            "broker.yaml",
+            "flow:\n  users:\n    A.b: {channel_flow: never, blocked_notice: never}\n    '7': {}\n",
+        )
+        .with(
+            "conf.d/1.yaml",
+            "flow: {users: {A.b: {channel_flow: always}, 'c[0]': {channel_flow: auto}}}",
+        );
+    let mut sources = folder.sources();
+    sources.variables.push(variable(
+        "SLUICEMQ__FLOW__USERS__BATCH__BLOCKED_NOTICE",
+        "always",
+    ));
+    sources
+        .assignments
+        .push(set("flow.users={last: {blocked_notice: never}}"));
+    let users = load(&sources).expect("no faults").settings.flow.users;
+    let word = |channel_flow, blocked_notice| FlowUser {
+        channel_flow,
+        blocked_notice,
+    };
+    let expected = [
+        ("7", word(None, None)),
+        ("A.b", word(Some(Lever::Always), Some(Lever::Never))),
+        ("batch", word(None, Some(Lever::Always))),
+        ("c[0]", word(Some(Lever::Auto), None)),
+        ("last", word(None, Some(Lever::Never))),
+    ];
+    let expected = expected.map(|(name, word)| (name.to_owned(), word));
+    assert_eq!(users, expected.into_iter().collect());
+}
+
+#[test]
+fn entries_are_told_with_what_they_say() {
+    let clients = "flow.clients=[{product: x, obeys_flow: true}]";
+    let sources = Sources {
+        assignments: vec![
+            set(clients),
+            set("flow.vhosts={/: {channel_flow: never}, b: {}}"),
+        ],
+        ..Sources::default()
+    };
+    let changed = load(&sources).expect("no faults").changed;
+    let values: Vec<&str> = changed.iter().map(|one| one.value.as_str()).collect();
+    assert_eq!(
+        values,
+        [
+            "[{product: \"x\", platform: \"\", obeys_flow: true}]",
+            "{/: {channel_flow: \"never\"}, b: {}}"
+        ]
+    );
+}

@@ -91,6 +91,6 @@ fn written(value: &serde_yaml::Value) -> Option<String> {
     match value {
         serde_yaml::Value::Null => None,
         serde_yaml::Value::String(text) => Some(text.clone()),
-        other => Some(yaml::show(other)),
+        other => Some(yaml::on_one_line(other)),
     }
 }

@@ -1,6 +1,8 @@
 //! Which lever is pulled for which client: flow, an unread socket, a notice.
 
-use broker::{BrokerOptions, Signal};
+use broker::{Broker, BrokerOptions, Signal};
+use broker_core::flow::{Levers, LibraryWord, UserWord, When};
+use broker_core::{UserName, VhostName};
 
 use super::{declare, flow_of, options, publish, until};
 use crate::client::{Client, open_with};
@@ -132,4 +134,88 @@ async fn an_alarm_stops_a_publisher_whose_messages_have_no_route() {
     broker.set_memory_limit(None);
     assert_eq!(publisher.session.signal().await, Signal::Unblocked);
     publisher.session.released().await;
+}
+
+/// The built-in table does not know this library; the operator does.
+fn knowing_ours() -> Levers {
+    Levers {
+        libraries: vec![LibraryWord {
+            product: "ours".to_owned(),
+            obeys_flow: Some(true),
+            ..LibraryWord::default()
+        }],
+        ..Levers::default()
+    }
+}
+
+/// Clients that are held by an overfull queue, each with one channel.
+struct Held(Vec<Client>);
+
+impl Held {
+    /// Whether one more client of that library, held at its first publish, is asked to pause.
+    async fn asks_one_more(&mut self, broker: &Broker) -> bool {
+        let frames = broker.flow_counts().flow_frames;
+        let mut client = Client::connect_as(broker, "ours", "any");
+        publish(&mut client, "q", 0, 1);
+        self.0.push(client);
+        until("the channel is held", || {
+            broker.held_channels().len() == self.0.len()
+        })
+        .await;
+        broker.flow_counts().flow_frames > frames
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_operators_words_decide_about_connections_that_come_after_them() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut options = options(dir.path());
+    options.levers = knowing_ours();
+    let broker = open_with(options).await;
+    let mut filler = Client::connect(&broker);
+    declare(&mut filler, "q", "durable", 1, 0).await;
+    publish(&mut filler, "q", 0, 2);
+    until("the queue is overfull", || {
+        broker.held_channels().len() == 1
+    })
+    .await;
+    let mut held = Held(vec![filler]);
+    assert!(held.asks_one_more(&broker).await, "the table: it obeys");
+
+    let mut levers = knowing_ours();
+    levers.vhosts.insert(VhostName::new("/"), When::Never);
+    broker.set_levers(levers.clone());
+    assert!(!held.asks_one_more(&broker).await, "the vhost's word");
+
+    let user = |channel_flow| UserWord {
+        channel_flow: Some(channel_flow),
+        ..UserWord::default()
+    };
+    let guest = UserName::new("guest");
+    levers.users.insert(guest.clone(), user(When::Auto));
+    broker.set_levers(levers.clone());
+    assert!(held.asks_one_more(&broker).await, "the user's word");
+
+    levers.users.insert(guest, user(When::Never));
+    broker.set_levers(levers);
+    assert!(!held.asks_one_more(&broker).await, "the user's new word");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_open_connection_that_was_asked_to_pause_is_told_to_go_on_whatever_was_said_since() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut options = options(dir.path());
+    options.levers = knowing_ours();
+    let broker = open_with(options).await;
+    let mut client = Client::connect_as(&broker, "ours", "any");
+    declare(&mut client, "q", "durable", 1, 0).await;
+    publish(&mut client, "q", 0, 2);
+    let flow = |active| Signal::Flow { channel: 1, active };
+    assert_eq!(client.session.signal().await, flow(false));
+    broker.set_levers(Levers {
+        channel_flow: When::Never,
+        ..Levers::default()
+    });
+    client.drain("q").await;
+    assert_eq!(client.session.signal().await, flow(true));
 }
