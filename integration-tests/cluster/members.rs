@@ -107,3 +107,34 @@ fn a_cluster_may_be_larger_than_its_groups() {
     five.channel(outside)
         .declare(&QueueSpec::quorum("declared.later"));
 }
+
+#[test]
+fn health_checks_tell_what_a_cluster_cannot_lose_and_what_it_lacks() {
+    const WHOLE: &str = "reached-target-cluster-size";
+    const CRITICAL: &str = "node-is-quorum-critical";
+    const LED: &str = "quorum-queues-without-elected-leaders/all-vhosts";
+    let mut trio = Trio::start();
+    declare_all(&trio.channel(1));
+    let http = trio.http(2);
+    let statuses = || {
+        [WHOLE, CRITICAL, LED].map(|check| {
+            let path = format!("/api/health/checks/{check}");
+            http.send("GET", &path, None).status
+        })
+    };
+    expect_soon("all is well", &[200, 200, 200], statuses);
+    trio.kill(1);
+    expect_soon("one more must not go", &[503, 503, 200], statuses);
+    trio.kill(3);
+    expect_soon("nobody can lead", &[503, 503, 503], statuses);
+    let leaderless = http.send("GET", &format!("/api/health/checks/{LED}"), None);
+    let names = leaderless.body["queues"].as_array().cloned();
+    let names: BTreeSet<String> = names
+        .iter()
+        .flatten()
+        .filter_map(|queue| queue["name"].as_str().map(str::to_owned))
+        .collect();
+    assert_eq!(names, queues().into_iter().collect::<BTreeSet<String>>());
+    trio.restart(&[1, 3]);
+    expect_soon("all is well again", &[200, 200, 200], statuses);
+}
