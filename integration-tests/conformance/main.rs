@@ -7,6 +7,7 @@ mod channel;
 mod confirm;
 mod connection;
 mod exchange;
+mod management;
 mod nowait;
 mod own;
 mod queue;

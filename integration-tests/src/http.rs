@@ -4,9 +4,16 @@
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD as BASE64;
 use serde_json::Value as Json;
 
 use crate::connection::PATIENCE;
+
+/// Name and password.
+pub type Credentials<'a> = (&'a str, &'a str);
+
+const GUEST: Credentials<'static> = ("guest", "guest");
 
 /// The HTTP API at one address, as guest.
 #[derive(Clone, Copy, Debug)]
@@ -19,8 +26,18 @@ pub struct Http {
 pub struct Answer {
     /// Status code.
     pub status: u16,
+    /// Its head, in small letters.
+    pub head: String,
     /// The body; null when it is not JSON.
     pub body: Json,
+}
+
+impl Answer {
+    /// A line of the head.
+    pub fn header(&self, name: &str) -> Option<&str> {
+        let mut lines = self.head.lines().filter_map(|line| line.split_once(": "));
+        lines.find(|(key, _)| *key == name).map(|(_, value)| value)
+    }
 }
 
 impl Http {
@@ -35,9 +52,26 @@ impl Http {
     /// When nothing that looks like HTTP comes back.
     #[track_caller]
     pub fn send(&self, verb: &str, path: &str, body: Option<&Json>) -> Answer {
-        let (status, body) = self.exchange(verb, path, body);
+        let body = body.map(Json::to_string).unwrap_or_default();
+        self.send_as(Some(GUEST), verb, path, &body)
+    }
+
+    /// Sends a request as somebody else, or as nobody, with a body that need not be JSON.
+    ///
+    /// # Panics
+    /// When nothing that looks like HTTP comes back.
+    #[track_caller]
+    pub fn send_as(
+        &self,
+        login: Option<Credentials<'_>>,
+        verb: &str,
+        path: &str,
+        body: &str,
+    ) -> Answer {
+        let (status, head, body) = self.exchange(login, verb, path, body);
         Answer {
             status,
+            head: head.to_ascii_lowercase(),
             body: serde_json::from_str(&body).unwrap_or(Json::Null),
         }
     }
@@ -48,16 +82,26 @@ impl Http {
     /// When it is not there.
     #[track_caller]
     pub fn text(&self, path: &str) -> String {
-        let (status, body) = self.exchange("GET", path, None);
+        let (status, _, body) = self.exchange(Some(GUEST), "GET", path, "");
         assert_eq!(status, 200, "GET {path}: {body}");
         body
     }
 
     #[track_caller]
-    fn exchange(&self, verb: &str, path: &str, body: Option<&Json>) -> (u16, String) {
-        let body = body.map(Json::to_string).unwrap_or_default();
+    fn exchange(
+        &self,
+        login: Option<Credentials<'_>>,
+        verb: &str,
+        path: &str,
+        body: &str,
+    ) -> (u16, String, String) {
+        let authorization = login.map(|(name, password)| {
+            let words = BASE64.encode(format!("{name}:{password}"));
+            format!("Authorization: Basic {words}\r\n")
+        });
+        let authorization = authorization.unwrap_or_default();
         let request = format!(
-            "{verb} {path} HTTP/1.1\r\nHost: {}\r\nAuthorization: Basic Z3Vlc3Q6Z3Vlc3Q=\r\n\
+            "{verb} {path} HTTP/1.1\r\nHost: {}\r\n{authorization}\
              Content-Type: application/json\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
             self.address,
             body.len(),
@@ -88,7 +132,7 @@ impl Http {
         } else {
             body.to_owned()
         };
-        (status, body)
+        (status, head.to_owned(), body)
     }
 
     /// Sends a request that must succeed.

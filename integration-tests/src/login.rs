@@ -56,6 +56,14 @@ impl Login {
         }
     }
 
+    /// The guest, in another vhost.
+    pub fn in_vhost(vhost: &str) -> Login {
+        Login {
+            vhost: vhost.to_owned(),
+            ..Login::default()
+        }
+    }
+
     /// A client that announces no capabilities at all.
     pub fn without_capabilities() -> Login {
         Login {
